@@ -1,0 +1,1 @@
+"""Frozen values and their validation: the vocabulary. Imports nothing of ours."""

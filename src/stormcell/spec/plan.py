@@ -1,0 +1,161 @@
+"""The compiled experiment: steps as data, in order, each for the guest or for the host.
+
+The runner in the guest reads this as JSON (guest/runner.py), so every field is plain and every step says all it needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from stormcell.spec.fault import Command, Needs
+from stormcell.spec.probe import Tolerance
+from stormcell.spec.value import Value
+from stormcell.spec.verdict import Prediction
+
+Phase = Literal["setup", "before", "fault", "under", "undo", "recovery", "end"]
+
+
+class _Step(Value):
+    id: str
+    phase: Phase
+    on: Literal["guest", "host"] = "guest"
+
+
+class RunStep(_Step):
+    """Run once; any other exit than an accepted one ends the run (`setup_failed`)."""
+
+    do: Literal["run"] = "run"
+    command: Command
+
+
+class LoadStep(_Step):
+    """Start in the background."""
+
+    do: Literal["load"] = "load"
+    load: str
+    command: Command
+
+
+class UnloadStep(_Step):
+    """Stop what `load` started: SIGTERM, then SIGKILL after `grace_s`."""
+
+    do: Literal["unload"] = "unload"
+    load: str
+    grace_s: float = 5.0
+
+
+class NeedsStep(_Step):
+    """Check what the fault needs; something missing ends the run (`unsupported`)."""
+
+    do: Literal["needs"] = "needs"
+    fault: str
+
+
+class ProbeStep(_Step):
+    """Measure. With `gate`, a bound that does not hold ends the run (`broken_before`)."""
+
+    do: Literal["probe"] = "probe"
+    probe: str
+    bounds: tuple[Tolerance, ...]
+    gate: bool = False
+
+
+class ApplyStep(_Step):
+    """Reading `before`, the receipt, the act, reading `during`."""
+
+    do: Literal["apply"] = "apply"
+    fault: str
+
+
+class WaitStep(_Step):
+    """Sleep, or until `at_least_s` have passed since the act."""
+
+    do: Literal["wait"] = "wait"
+    seconds: float = 0.0
+    since_act: bool = False
+
+
+class UndoStep(_Step):
+    """Reading `after`, the undo, reading `undone`."""
+
+    do: Literal["undo"] = "undo"
+    fault: str
+
+
+class RecoverStep(_Step):
+    """Measure again and again until the bounds hold, at most `within_s` after the undo."""
+
+    do: Literal["recover"] = "recover"
+    probe: str
+    bounds: tuple[Tolerance, ...]
+    within_s: float
+    every_s: float
+
+
+class MachineStep(_Step):
+    """An act on the machine, by the host: readings, the act, its evidence; then a cold boot if asked for."""
+
+    do: Literal["machine"] = "machine"
+    on: Literal["guest", "host"] = "host"
+    fault: str
+    action: Literal["crash"] = "crash"
+    mode: Literal["panic", "reboot", "power"]
+    boot: bool = True
+    boot_within_s: float = 120.0
+
+
+Step = Annotated[
+    RunStep
+    | LoadStep
+    | UnloadStep
+    | NeedsStep
+    | ProbeStep
+    | ApplyStep
+    | WaitStep
+    | UndoStep
+    | RecoverStep
+    | MachineStep,
+    Field(discriminator="do"),
+]
+
+
+class PlannedProbe(Value):
+    """How to measure: `spec` holds the probe's own fields, with durations in seconds."""
+
+    kind: Literal["command", "http", "tcp", "file"]
+    vantage: Literal["guest", "host"]
+    spec: dict[str, Any]
+
+
+class PlannedFault(Value):
+    """A fault as commands. A fault on the machine has none."""
+
+    kind: str
+    params: dict[str, Any]
+    counts: str
+    needs: Needs = Needs()
+    apply: tuple[Command, ...] = ()
+    undo: tuple[Command, ...] = ()
+    read: tuple[Command, ...] = ()
+    warm: tuple[Command, ...] = ()
+    cannot_know: tuple[str, ...] = ()
+
+
+class Plan(Value):
+    """What will be done. `deadline_s` bounds the whole; `seed` drives what the runner draws at random."""
+
+    version: Literal[1] = 1
+    experiment: str
+    question: str = ""
+    template: str
+    template_digest: str = ""
+    seed: int = 0
+    deadline_s: float
+    prediction: Prediction | None = None
+    open_ports: dict[str, int] = Field(default_factory=dict)
+    raw_state: bool = False
+    probes: dict[str, PlannedProbe]
+    faults: dict[str, PlannedFault]
+    steps: tuple[Step, ...]

@@ -1,0 +1,34 @@
+"""What was done and what the kernel said before, during and after."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from stormcell.spec.fault import Command, Output, Reading
+from stormcell.spec.value import Value
+
+
+class Receipt(Value):
+    """One fault of one run.
+
+    Readings by label: `before` the act, `during` (just after it), `after` (just before the undo), `undone` (after it).
+    `in_force`, `acted` and `clean` are the fault's own judgement of them; None where a reading is missing.
+    """
+
+    fault: str
+    kind: str
+    params: dict[str, Any]
+    counts: str
+    undo: tuple[Command, ...] = ()
+    missing: tuple[str, ...] = ()
+    """Needs that the guest does not meet, each with its reason. Not empty: unsupported here."""
+    applied: tuple[Output, ...] = ()
+    apply_ok: bool | None = None
+    undo_ok: bool | None = None
+    readings: dict[str, Reading] = Field(default_factory=dict)
+    in_force: bool | None = None
+    acted: int | None = None
+    clean: bool | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,38 @@
+"""The base of all that is written down: frozen, complete, and helpful about a wrong field name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for a near miss, else the list of what there is."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+
+
+class Value(BaseModel):
+    """A frozen record. An unknown field is an error that names the nearest known one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_unknown_field(cls, data: Any) -> Any:
+        if isinstance(data, Mapping):
+            known = {field.alias or name for name, field in cls.model_fields.items()} | set(cls.model_fields)
+            for key in data:
+                if key not in known:
+                    visible = {field.alias or name for name, field in cls.model_fields.items()}
+                    raise PydanticCustomError(
+                        "unknown_field",
+                        "unknown field '{field}'; {hint}",
+                        {"field": str(key), "hint": nearest(str(key), visible)},
+                    )
+        return data

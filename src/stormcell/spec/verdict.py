@@ -1,0 +1,99 @@
+"""What a run may conclude, and how several conclusions become one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from stormcell.spec.value import Value
+
+
+class Verdict(StrEnum):
+    """`void`: nothing was learnt. `unknown`: the outcome was lost. Neither is a pass."""
+
+    SURVIVED = "survived"
+    FAILED = "failed"
+    VOID = "void"
+    UNKNOWN = "unknown"
+
+
+EXIT_CODE = {Verdict.SURVIVED: 0, Verdict.FAILED: 1, Verdict.VOID: 3, Verdict.UNKNOWN: 4}
+BAD_INPUT = 2
+PRECEDENCE = (BAD_INPUT, 1, 4, 3, 0)
+"""Of several runs: the first of these that occurred."""
+
+
+def exit_code(codes: Iterable[int]) -> int:
+    """One exit code for several runs. No run at all is bad usage."""
+    seen = set(codes)
+    return next((code for code in PRECEDENCE if code in seen), BAD_INPUT)
+
+
+class Reason(Value):
+    """Why. `code` is stable, for programs; `text` is for people."""
+
+    code: str
+    text: str
+
+
+class Check(Value):
+    """One tolerance against one measurement. `measured` is None when there was nothing to measure."""
+
+    metric: str
+    wanted: str
+    measured: float | None
+    holds: bool
+
+
+class ProbeResult(Value):
+    """One probe in one phase, with where it stood and how many samples it rests on."""
+
+    probe: str
+    phase: str
+    vantage: str
+    samples: int
+    metrics: dict[str, float | None]
+    checks: tuple[Check, ...]
+    holds: bool
+    seconds: float | None = None
+    """For recovery: seconds from the undo until the probe held."""
+    detail: str = ""
+
+
+class FaultResult(Value):
+    """A receipt in short: `acted` counts `counts`."""
+
+    fault: str
+    kind: str
+    in_force: bool | None
+    acted: int | None
+    counts: str
+    clean: bool | None
+    notes: tuple[str, ...] = ()
+
+
+class Prediction(Value):
+    """Written before the run."""
+
+    verdict: Verdict
+    probe: str | None = None
+
+
+class Result(Value):
+    """The answer of one run; `stormcell judge` recomputes it from the run's folder."""
+
+    experiment: str
+    question: str = ""
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+    prediction: Prediction | None = None
+    surprise: bool | None = None
+    """None when there is nothing to compare: no prediction, or the run is void or unknown."""
+    probes: tuple[ProbeResult, ...] = ()
+    faults: tuple[FaultResult, ...] = ()
+    cannot_know: tuple[str, ...] = ()
+    guest_seconds: float | None = None
+    info: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,128 @@
+"""YAML whose errors name the line."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from stormcell.spec.errors import SpecError
+
+MAX_BYTES = 1 << 20
+T = TypeVar("T")
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """Plain data, and the line (from 1) of every node by its path."""
+
+    data: Any
+    source: str
+    lines: dict[Path_, int] = field(default_factory=dict)
+
+    def where(self, path: Iterable[str | int]) -> str:
+        """`FILE:LINE` of the deepest node that exists on the way to `path`."""
+        keys = tuple(path)
+        while keys not in self.lines and keys:
+            keys = keys[:-1]
+        return f"{self.source}:{self.lines.get(keys, 1)}"
+
+
+def load(path: Path, what: str = "file") -> Document:
+    """Read one YAML document. Raises SpecError for a missing, unreadable, too large or malformed file."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"the {what} cannot be read ({error.strerror})", where=str(path)) from error
+    if len(raw) > MAX_BYTES:
+        raise SpecError(f"the {what} is larger than 1 MiB", where=str(path), remedy="is this the right file?")
+    try:
+        return parse(raw.decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise SpecError(f"the {what} is no UTF-8 text (byte {error.start})", where=str(path)) from error
+
+
+def parse(text: str, source: str) -> Document:
+    """Parse YAML text. Raises SpecError naming the line."""
+    try:
+        node = YAML(typ="rt", pure=True).load(io.StringIO(text))
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        problem = str(error.problem or error.context or "malformed").strip()
+        raise SpecError(
+            f"this is no valid YAML: {problem.splitlines()[0]}",
+            where=f"{source}:{line}",
+            remedy="check the indentation, quotes and brackets on this line and the one before it",
+        ) from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise SpecError(f"this is no valid YAML: {str(error).splitlines()[0]}", where=source) from error
+    lines: dict[Path_, int] = {(): 1}
+    data = _plain(node, (), lines, depth=0, source=source)
+    if not isinstance(data, dict):
+        raise SpecError("the file holds no mapping", where=f"{source}:1", rule="a spec is a YAML mapping of fields")
+    return Document(data, source, lines)
+
+
+def _plain(node: Any, path: Path_, lines: dict[Path_, int], *, depth: int, source: str) -> Any:
+    if depth > 50 or len(lines) > 20_000:
+        raise SpecError("the file is nested too deeply or refers to itself", where=source)
+    if isinstance(node, CommentedMap):
+        result = {}
+        for key, value in node.items():
+            place = (*path, str(key))
+            lines[place] = node.lc.key(key)[0] + 1 if key in (node.lc.data or {}) else lines[path]
+            result[str(key)] = _plain(value, place, lines, depth=depth + 1, source=source)
+        return result
+    if isinstance(node, CommentedSeq):
+        items = []
+        for index, value in enumerate(node):
+            lines[(*path, index)] = node.lc.item(index)[0] + 1
+            items.append(_plain(value, (*path, index), lines, depth=depth + 1, source=source))
+        return items
+    if isinstance(node, bool) or node is None:
+        return node
+    for base in (int, float, str):
+        if isinstance(node, base):
+            return base(node)
+    return str(node)
+
+
+def validated(document: Document, read: Callable[[Any], T], what: str, at: Path_ = ()) -> T:
+    """`read(document.data)`, with a pydantic error turned into one SpecError that names file, line and field.
+
+    `at` is where in the document the data that `read` looks at begins.
+    """
+    try:
+        return read(document.data)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False)
+        location = _in_document(document, (*at, *first["loc"]))
+        context = first.get("ctx") or {}
+        if first["type"] == "unknown_field":
+            location = (*location, str(context["field"]))
+        name = ".".join(str(part) for part in location) or what
+        message = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "missing":
+            missing = first["loc"][-1]
+            name, message = ".".join(str(part) for part in location) or what, f"the field '{missing}' is missing"
+        others = "" if not more else f"{len(more)} more in this file, shown once this is mended"
+        raise SpecError(f"{name}: {message}", where=document.where(location), detail=others) from error
+
+
+def _in_document(document: Document, location: Path_) -> Path_:
+    """A pydantic location without the parts that are no keys of the file (names of union members)."""
+    kept: Path_ = ()
+    for part in location:
+        if (*kept, part) in document.lines:
+            kept = (*kept, part)
+    return kept
