@@ -66,7 +66,8 @@ class Experiment(Value):
     hold: Duration = 0.0
     """The fault stays at least this long in force."""
     recovery: Recovery = Recovery()
-    predict: Literal["survives"] | dict[Literal["fails"], str] | Literal["fails"] | None = None
+    predict: str | dict[str, str] | None = None
+    """`survives`, `fails`, or `{fails: PROBE}`; written before the run, never after."""
     deadline: Duration = 600.0
     """The run is `unknown` when it has not ended by then."""
     raw_state: bool = False
@@ -94,12 +95,13 @@ class Experiment(Value):
                 raise ValueError(f"two entries for {what} '{twice[0]}': results could not be told apart")
         if "kind" not in self.fault:
             raise ValueError("'fault' needs a 'kind', for example {kind: net.delay, device: lo, delay: 300ms}")
+        probes = [p.name for p in self.steady_state]
         if isinstance(self.predict, dict):
-            probes = [p.name for p in self.steady_state]
-            if set(self.predict) != {"fails"} or self.predict["fails"] not in probes:
-                raise ValueError(
-                    f"'predict' is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}"
-                )
+            known = set(self.predict) == {"fails"} and self.predict["fails"] in probes
+        else:
+            known = self.predict in (None, "survives", "fails")
+        if not known:
+            raise ValueError(f"'predict' is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}")
         for name, port in self.open_ports.items():
             if not 1 <= port <= 65535:
                 raise ValueError(f"open_ports.{name}: {port} is no port")

@@ -115,7 +115,8 @@ def validated(document: Document, read: Callable[[Any], T], what: str, at: Path_
         if first["type"] == "missing":
             missing = first["loc"][-1]
             name, message = ".".join(str(part) for part in location) or what, f"the field '{missing}' is missing"
-        others = "" if not more else f"{len(more)} more in this file, shown once this is mended"
+        elsewhere = {e["loc"] for e in more if e["type"] != "too_short" and e["loc"][:1] != first["loc"][:1]}
+        others = f"{len(elsewhere)} more in this file, shown once this is mended" if elsewhere else ""
         raise SpecError(f"{name}: {message}", where=document.where(location), detail=others) from error
 
 
