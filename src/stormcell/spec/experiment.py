@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from stormcell.spec.fault import Fault
 from stormcell.spec.probe import Probe, Run
 from stormcell.spec.units import Duration
 from stormcell.spec.value import Value
@@ -73,6 +74,11 @@ class Experiment(Value):
     raw_state: bool = False
     """Use the restored guest as it is: old clock, same entropy and identity as every other."""
     cold_boot_within: Duration = 120.0
+
+    @field_validator("fault", mode="before")
+    @classmethod
+    def _from_python(cls, value: Any) -> Any:
+        return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
 
     @property
     def prediction(self) -> Prediction | None:

@@ -119,6 +119,10 @@ class Fault(Value):
         """Is nothing of it left after the undo?"""
         return not self.in_force(before, undone)
 
+    def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
+        """What a reader of the receipt should know: side effects seen, processes restarted, amounts."""
+        return ()
+
     def cannot_know(self) -> tuple[str, ...]:
         """What a run with this fault does not show, in sentences for the report."""
         return ()
