@@ -1,0 +1,80 @@
+"""How the command line speaks: results on standard output, all else on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from stormcell.spec.errors import Interrupted, StormcellError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_flag(command: F) -> F:
+    """The `--json` option of every command that a program may listen to."""
+    return click.option("--json", "as_json", is_flag=True, help="Write one JSON document to standard output.")(command)
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document."""
+    click.echo(json.dumps(value, indent=1, default=str))
+
+
+def say(text: str) -> None:
+    """A line for people, on standard error."""
+    click.echo(text, err=True)
+
+
+def colour(stream: Any) -> bool:
+    """Whether colour and movement belong on `stream`."""
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+class Group(click.Group):
+    """Turns every error into one clear message and its exit code; no traceback reaches a user."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click's, with our errors and interrupts."""
+        try:
+            return super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.exceptions.Abort:
+            say("interrupted")
+            sys.exit(130)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except Interrupted as error:
+            report_error(error)
+            sys.exit(error.exit_code)
+        except StormcellError as error:
+            report_error(error)
+            sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            say("interrupted")
+            sys.exit(130)
+        except BrokenPipeError:
+            # whoever read our output has left; there is nobody to tell
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(141)
+        except OSError as error:
+            report_error(
+                StormcellError(
+                    f"{error.strerror or error}",
+                    where=str(error.filename or ""),
+                    remedy="check room and permissions; `stormcell doctor` looks at both",
+                )
+            )
+            sys.exit(3)
+
+
+def report_error(error: StormcellError) -> None:
+    """On standard error for people; with `--json` on the command line also as JSON on standard output."""
+    if "--json" in sys.argv:
+        emit_json(error.as_dict())
+    label = click.style("error:", fg="red", bold=True) if colour(sys.stderr) else "error:"
+    say(f"{label} {error}")

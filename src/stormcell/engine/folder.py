@@ -1,0 +1,138 @@
+"""A run's folder: everything needed to judge it again, years later.
+
+    spec.yaml | spec.json   what was asked (the file as it was; the checked experiment)
+    plan.json               what was to be done
+    events.jsonl            what happened, one JSON object a line, as it happened
+    receipts.json           what the kernel said, and the fault's judgement of it
+    console.log             the guest's console, at its end
+    result.json             the verdict
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import ValidationError
+
+from stormcell.spec.errors import NoPermission, NoSpace, SpecError
+from stormcell.spec.home import private_folder
+from stormcell.spec.plan import Plan
+from stormcell.spec.receipt import Receipt
+from stormcell.spec.verdict import Result
+
+MAX_EVENTS_BYTES = 256 << 20
+"""More than this from one run is refused: a guest that floods must not fill the host's disk."""
+
+
+@dataclass
+class RunFolder:
+    """Written during the run; readable at any moment, also after a crash of ours."""
+
+    path: Path
+    _events: IO[str] | None = None
+    _written: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def create(cls, runs: Path, experiment: str) -> RunFolder:
+        """A new folder below `runs`, named by time, experiment and a random end."""
+        stamp = time.strftime("%Y%m%dT%H%M%S")
+        path = private_folder(runs) / f"{stamp}-{experiment}-{secrets.token_hex(3)}"
+        with _host_errors(path):
+            path.mkdir(mode=0o700)
+        return cls(path)
+
+    def write(self, name: str, content: str) -> None:
+        """Replace a file as a whole: a reader sees the old or the new one."""
+        target = self.path / name
+        aside = target.with_name(f".{name}.new")
+        with _host_errors(target):
+            with aside.open("w") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            aside.replace(target)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """The same, as indented JSON."""
+        self.write(name, json.dumps(value, indent=1) + "\n")
+
+    def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Append one event with the host's seconds since the run began (`h`). Returns what was written."""
+        line = {"h": round(time.monotonic() - self.began, 6), **event}
+        text = json.dumps(line) + "\n"
+        self._written += len(text)
+        if self._written > MAX_EVENTS_BYTES:
+            raise NoSpace("the run's events exceed 256 MiB", where=str(self.path), remedy="probe less often")
+        with _host_errors(self.path):
+            if self._events is None:
+                self._events = (self.path / "events.jsonl").open("a")
+            self._events.write(text)
+            self._events.flush()
+        return line
+
+    def close(self) -> None:
+        """Let go of the event log."""
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+
+    def save_receipts(self, receipts: Mapping[str, Receipt]) -> None:
+        """Replace receipts.json."""
+        self.write_json("receipts.json", {name: item.model_dump(mode="json") for name, item in receipts.items()})
+
+    def save_result(self, result: Result) -> None:
+        """Replace result.json."""
+        self.write_json("result.json", result.model_dump(mode="json"))
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a run. Raises SpecError."""
+    return _read(folder / "plan.json", Plan.model_validate)
+
+
+def read_receipts(folder: Path) -> dict[str, Receipt]:
+    """The receipts of a run; none when it ended before there were any. Raises SpecError when they are damaged."""
+    if not (folder / "receipts.json").exists():
+        return {}
+    return _read(
+        folder / "receipts.json",
+        lambda data: {str(name): Receipt.model_validate(item) for name, item in data.items()},
+    )
+
+
+def read_experiment(folder: Path) -> dict[str, Any]:
+    """The checked experiment, as data. Raises SpecError."""
+    return _read(folder / "spec.json", dict)
+
+
+def _read(path: Path, read: Any) -> Any:
+    try:
+        return read(json.loads(path.read_text()))
+    except OSError as error:
+        raise SpecError(
+            f"this is no run's folder: {path.name} cannot be read ({error.strerror})",
+            where=str(path.parent),
+            remedy="give the folder that `stormcell run` named at its end",
+        ) from error
+    except (ValueError, ValidationError, AttributeError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        raise SpecError(f"{path.name} is damaged ({first})", where=str(path)) from error
+
+
+@contextmanager
+def _host_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise NoPermission(f"cannot be written ({error.strerror})", where=str(path)) from error
+    except OSError as error:
+        raise NoSpace(f"cannot be written ({error.strerror})", where=str(path), remedy="make room") from error

@@ -1,0 +1,48 @@
+"""JSON schemas, from the models that validate. The experiment's holds every fault of the catalogue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stormcell.faults import CATALOGUE
+from stormcell.spec.experiment import Experiment
+from stormcell.spec.plan import Plan
+from stormcell.spec.probe import METRICS
+from stormcell.spec.recipe import Recipe
+from stormcell.spec.verdict import Result
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def schema_of(what: str) -> dict[str, Any]:
+    """`experiment`, `recipe`, `plan` or `result`."""
+    models = {"recipe": Recipe, "plan": Plan, "result": Result}
+    body = _experiment() if what == "experiment" else models[what].model_json_schema()
+    return {"$schema": DIALECT, "title": f"Stormcell {what}", **{k: v for k, v in body.items() if k != "title"}}
+
+
+def _experiment() -> dict[str, Any]:
+    body = Experiment.model_json_schema()
+    definitions: dict[str, Any] = body.setdefault("$defs", {})
+    names = []
+    for kind, fault in sorted(CATALOGUE.items()):
+        model = fault.model_json_schema(ref_template="#/$defs/{model}")
+        definitions.update(model.pop("$defs", {}))
+        model["properties"] = {"kind": {"const": kind}, **model.get("properties", {})}
+        model["required"] = ["kind", *model.get("required", [])]
+        definitions[f"fault.{kind}"] = model
+        names.append({"$ref": f"#/$defs/fault.{kind}"})
+    body["properties"]["fault"] = {"oneOf": names, "description": "The one disturbance of this experiment."}
+    probe = definitions["Probe"]["properties"]
+    metrics = sorted({metric for known in METRICS.values() for metric in known})
+    bound = {"type": ["string", "number", "boolean"]}
+    bounds = {
+        "type": "object",
+        "propertyNames": {"enum": metrics},
+        "additionalProperties": {"anyOf": [bound, {"type": "array", "items": bound}]},
+    }
+    for field in ("expect", "under_fault", "recovered"):
+        probe[field] = {**bounds, "description": f"Bounds on the probe's metrics ({field})."}
+    probe["expect"]["minProperties"] = 1
+    definitions["Probe"]["required"] = ["name", "expect"]
+    return body
