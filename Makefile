@@ -1,0 +1,53 @@
+# Two commands do everything: `make demo` and `make test`. Both can be run again at any time.
+.PHONY: help demo test lint templates unit guest e2e bench setup setup-dev docs clean
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+EXPERIMENTS := $(sort $(wildcard examples/orders/experiments/*.yaml))
+
+help:
+	@echo "make demo    run the experiments of examples/orders in real microVMs"
+	@echo "make test    lint, types, layers and all three tiers of tests"
+	@echo "make bench   measure speed and memory, as ratios inside one run"
+	@echo "make unit    the tests that need no microVM"
+	@echo "make docs    write again what is generated from the code"
+
+setup:
+	@sh scripts/setup.sh
+
+setup-dev:
+	@sh scripts/setup.sh dev
+
+# A failed experiment is a finding, not a broken demo: only void, unknown and bad input end with an error here.
+demo: setup
+	@$(BIN)/stormcell run $(EXPERIMENTS) || [ $$? -eq 1 ]
+
+test: setup-dev lint templates
+	$(BIN)/pytest
+
+lint: setup-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+templates: setup
+	@$(BIN)/stormcell template build base examples/orders/template.yaml
+
+unit: setup-dev
+	$(BIN)/pytest tests/unit
+
+guest: setup-dev templates
+	$(BIN)/pytest tests/guest
+
+e2e: setup-dev templates
+	$(BIN)/pytest tests/e2e
+
+bench: setup templates
+	$(BIN)/python -m bench
+
+docs: setup-dev
+	$(BIN)/python -m stormcell.faults.docs --write
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
