@@ -1,11 +1,11 @@
 """A run's folder: everything needed to judge it again, years later.
 
-    spec.yaml | spec.json   what was asked (the file as it was; the checked experiment)
-    plan.json               what was to be done
-    events.jsonl            what happened, one JSON object a line, as it happened
-    receipts.json           what the kernel said, and the fault's judgement of it
-    console.log             the guest's console, at its end
-    result.json             the verdict
+spec.yaml | spec.json   what was asked (the file as it was; the checked experiment)
+plan.json               what was to be done
+events.jsonl            what happened, one JSON object a line, as it happened
+receipts.json           what the kernel said, and the fault's judgement of it
+console.log             the guest's console, at its end
+result.json             the verdict
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""`stormcell faults`: the catalogue, from the code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from stormcell.cli.output import emit_json, json_flag
+
+
+@click.command()
+@click.argument("kind", required=False)
+@json_flag
+def faults(kind: str | None, as_json: bool) -> None:
+    """List the faults, or describe one: parameters, what it needs, what proves it."""
+    from stormcell.faults import CATALOGUE
+    from stormcell.spec.errors import SpecError
+    from stormcell.spec.value import nearest
+
+    if kind is not None and kind not in CATALOGUE:
+        raise SpecError(f"there is no fault '{kind}'; {nearest(kind, CATALOGUE)}", remedy="see `stormcell faults`")
+    chosen = [CATALOGUE[kind]] if kind else list(CATALOGUE.values())
+    if as_json:
+        described = [_describe(fault) for fault in chosen]
+        emit_json(described[0] if kind else described)
+    elif kind:
+        _show_one(chosen[0])
+    else:
+        _show_all(chosen)
+
+
+def _describe(fault: Any) -> dict[str, Any]:
+    return {
+        "kind": fault.kind,
+        "summary": (fault.__doc__ or "").strip().splitlines()[0],
+        "needs": fault.needs.model_dump(mode="json"),
+        "counts": fault.counts,
+        "proves": fault.proves,
+        "carried_out_by": "host" if fault.on_machine else "guest",
+        "example": fault.example,
+        "parameters": fault.model_json_schema(),
+    }
+
+
+def _show_all(faults: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("kind", "what happens", "what proves it"):
+        table.add_column(heading, no_wrap=heading == "kind")
+    for fault in faults:
+        table.add_row(fault.kind, (fault.__doc__ or "").strip().splitlines()[0], fault.proves)
+    Console().print(table)
+
+
+def _show_one(fault: Any) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{fault.kind}[/bold]  {escape(fault.__doc__ or '')}")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("parameter", "type", "default", "meaning"):
+        table.add_column(heading)
+    schema = fault.model_json_schema()
+    for name, field in schema.get("properties", {}).items():
+        default = "required" if name in schema.get("required", ()) else str(field.get("default", ""))
+        table.add_row(name, _type(field), default, escape(field.get("description", "")))
+    console.print(table)
+    console.print(f"\nproof    {escape(fault.proves)}")
+    console.print(f"counts   {escape(fault.counts)}")
+    needs = [f"{what} {', '.join(items)}" for what, items in fault.needs if items]
+    console.print(f"needs    {escape('; '.join(needs) or 'nothing beyond the base guest')}")
+    for sentence in fault.model_validate(fault.example).cannot_know():
+        console.print(f"cannot know  {escape(sentence)}")
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "enum" in field:
+        return " | ".join(str(value) for value in field["enum"])
+    if "anyOf" in field:
+        return " | ".join(dict.fromkeys(_type(item) for item in field["anyOf"]))
+    if field.get("type") == "array":
+        return f"list of {_type(field.get('items', {}))}"
+    example = field.get("examples")
+    return f"text such as {example[0]}" if example else str(field.get("type", "any"))

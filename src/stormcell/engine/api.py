@@ -1,0 +1,138 @@
+"""Running an experiment, from Python and for the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stormcell.engine.compile import FAULT, compile_plan
+from stormcell.engine.conductor import Conductor, OnEvent
+from stormcell.engine.folder import RunFolder, read_plan, read_receipts
+from stormcell.engine.load import Loaded, load_file, load_mapping
+from stormcell.engine.receipts import receipt
+from stormcell.judge.events import read_events
+from stormcell.judge.verdict import judge
+from stormcell.spec.errors import StormcellError
+from stormcell.spec.experiment import Experiment
+from stormcell.spec.home import Home
+from stormcell.spec.plan import Plan
+from stormcell.spec.verdict import Reason, Result, Verdict
+from stormcell.template.build import build
+from stormcell.template.model import Progress, Template
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer of one run, and where all it rests on is kept."""
+
+    result: Result
+    folder: Path
+
+    @property
+    def verdict(self) -> Verdict:
+        """`survived`, `failed`, `void` or `unknown`."""
+        return self.result.verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**self.result.model_dump(mode="json"), "folder": str(self.folder)}
+
+
+def _ignore(_: object) -> None:
+    """Nobody watches."""
+
+
+async def run_async(
+    experiment: Path | str | Mapping[str, Any] | Experiment | Loaded,
+    *,
+    seed: int = 0,
+    home: Home | None = None,
+    runs: Path | None = None,
+    on_event: OnEvent = _ignore,
+    on_build: Callable[[Progress], None] = _ignore,
+) -> Outcome:
+    """Run one experiment; its template is built first when there is none that matches.
+
+    Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
+    is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result and raises CancelledError.
+    """
+    home = home or Home.current()
+    loaded = _loaded(experiment, home)
+    template = await build(loaded.recipe, home=home, progress=on_build)
+    plan = compile_plan(loaded.experiment, loaded.fault, template_digest=template.digest, seed=seed)
+    folder = RunFolder.create(runs or home.runs, plan.experiment)
+    if loaded.text:
+        folder.write("spec.yaml", loaded.text)
+    folder.write_json("spec.json", loaded.experiment.model_dump(mode="json", by_alias=True))
+    folder.write_json("plan.json", plan.model_dump(mode="json"))
+    conductor = Conductor(plan, template, folder, on_event)
+    try:
+        await conductor.perform()
+    finally:
+        folder.close()
+        result = _conclude(folder, loaded, plan, conductor.events)
+    return Outcome(result, folder.path)
+
+
+def run(
+    experiment: Path | str | Mapping[str, Any] | Experiment | Loaded,
+    *,
+    seed: int = 0,
+    home: Home | None = None,
+    runs: Path | None = None,
+    on_event: OnEvent = _ignore,
+    on_build: Callable[[Progress], None] = _ignore,
+) -> Outcome:
+    """`run_async` for code without an event loop."""
+    return asyncio.run(
+        run_async(experiment, seed=seed, home=home, runs=runs, on_event=on_event, on_build=on_build),
+    )
+
+
+def _loaded(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, home: Home) -> Loaded:
+    if isinstance(experiment, Loaded):
+        return experiment
+    if isinstance(experiment, str | Path):
+        return load_file(Path(experiment), home)
+    return load_mapping(experiment, home=home)
+
+
+def _conclude(folder: RunFolder, loaded: Loaded, plan: Plan, events: list[dict[str, Any]]) -> Result:
+    """Receipts, then the verdict. A judge that fails is an unknown outcome, never a pass."""
+    try:
+        receipts = {FAULT: receipt(FAULT, loaded.fault, plan, events)}
+        folder.save_receipts(receipts)
+        result = judge(plan, events, receipts)
+    except StormcellError:
+        raise
+    except Exception as error:
+        text = f"the judge itself failed: {type(error).__name__}: {error}"
+        result = Result(
+            experiment=plan.experiment,
+            question=plan.question,
+            verdict=Verdict.UNKNOWN,
+            reasons=(Reason(code="judge_error", text=text),),
+            prediction=plan.prediction,
+        )
+    folder.save_result(result)
+    return result
+
+
+def judge_folder(path: Path) -> Result:
+    """The verdict, from what a run's folder holds and nothing else. Raises SpecError when it is damaged."""
+    plan = read_plan(path)
+    events = read_events(path / "events.jsonl")
+    return judge(plan, events, read_receipts(path))
+
+
+def saved_result(path: Path) -> dict[str, Any] | None:
+    """What the run itself concluded, None when it never came to that."""
+    try:
+        found = json.loads((path / "result.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
