@@ -1,0 +1,136 @@
+"""One event loop in a background thread, for those who call without `await`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import queue
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from stormcell.spec.errors import SandboxError
+
+T = TypeVar("T")
+
+CLEANUP_SECONDS = 30.0
+
+
+class Bridge:
+    """Runs coroutines to their end from any ordinary thread; its loop lives as long as the process."""
+
+    _current: Bridge | None = None
+    _guard = threading.Lock()
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._main, name="stormcell", daemon=True)
+        self._thread.start()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    @classmethod
+    def current(cls) -> Bridge:
+        """The one of this process; after a fork the child gets its own, for threads do not cross a fork."""
+        with cls._guard:
+            if cls._current is None or cls._current.pid != os.getpid():
+                cls._current = cls()
+            return cls._current
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. Ctrl-C cancels it, waits until it has cleaned up, and is raised here."""
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise SandboxError(
+                "a blocking call inside the event loop would wait for itself",
+                remedy="use AsyncSandbox in coroutines and in callbacks of AsyncSandbox",
+            )
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                self._cancel(future)
+            raise
+
+    @staticmethod
+    def _cancel(future: Future[Any]) -> None:
+        """Cancel and wait for the clean-up, but not for ever."""
+        finished = threading.Event()
+        future.add_done_callback(lambda _: finished.set())
+        future.cancel()
+        finished.wait(CLEANUP_SECONDS)
+
+    def run_with_callbacks(self, work: Callable[[Relay], Coroutine[Any, Any, T]]) -> T:
+        """Like `run`, but what `work` hands to the relay is called in this thread, one at a time and in order."""
+        relay = Relay()
+
+        async def wrapped() -> T:
+            try:
+                return await work(relay)
+            finally:
+                relay.end()
+
+        future = asyncio.run_coroutine_threadsafe(wrapped(), self.loop)
+        try:
+            relay.serve()
+            return future.result()
+        except BaseException:
+            if not future.done():
+                self._cancel(future)
+            raise
+
+    def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
+        """The items of an async iterator, fetched one by one as they are asked for."""
+        nothing = object()
+
+        async def one() -> T | object:
+            try:
+                return await anext(source)
+            except StopAsyncIteration:
+                return nothing
+
+        while (item := self.run(one())) is not nothing:
+            yield item  # type: ignore[misc]  # `nothing` is the only other thing it can be
+
+
+class Relay:
+    """Carries calls from the loop's thread to the caller's. The loop waits for each, so a slow callback slows its
+    source and nothing piles up."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[tuple[Callable[[], object], Future[object]] | None] = queue.SimpleQueue()
+
+    def wrap(self, callback: Callable[[T], object]) -> Callable[[T], Awaitable[object]]:
+        """`callback` as a coroutine function for the loop."""
+
+        async def call(argument: T) -> object:
+            future: Future[object] = Future()
+            self._calls.put((lambda: callback(argument), future))
+            return await asyncio.wrap_future(future)
+
+        return call
+
+    def end(self) -> None:
+        """No more calls."""
+        self._calls.put(None)
+
+    def serve(self) -> None:
+        """Make the calls until the end. What a callback raises goes back to the loop, and from there to the caller."""
+        while (item := self._calls.get()) is not None:
+            call, future = item
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(call())
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as error:
+                with contextlib.suppress(Exception):
+                    future.set_exception(error)
+                raise
