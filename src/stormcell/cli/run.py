@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def run(files: tuple[Path, ...], dry_run: bool, seed: int, runs: Path | None, ma
                 show_plan(item)
         return
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # like Ctrl-C: the machine is released and the result is written
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     outcomes: list[Outcome] = []
     errors: list[StormcellError] = []
     interrupted = False

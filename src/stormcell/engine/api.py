@@ -22,7 +22,7 @@ from stormcell.spec.home import Home
 from stormcell.spec.plan import Plan
 from stormcell.spec.verdict import Reason, Result, Verdict
 from stormcell.template.build import build
-from stormcell.template.model import Progress, Template
+from stormcell.template.model import Progress
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ async def run_async(
     """Run one experiment; its template is built first when there is none that matches.
 
     Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
-    is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result and raises CancelledError.
+    is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result, raises CancelledError.
     """
     home = home or Home.current()
     loaded = _loaded(experiment, home)

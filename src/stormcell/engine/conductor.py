@@ -93,7 +93,7 @@ class Conductor:
             start = ended_at
 
     async def _segment(self, sandbox: AsyncSandbox, start: int) -> int | None:
-        """Let the runner work from step `start`. Returns the index of a machine step that it came to, None at its end."""
+        """Let the runner work from step `start`. Returns the index of the machine step it came to, None at its end."""
         last = next(
             (i for i, step in enumerate(self.plan.steps) if i >= start and isinstance(step, MachineStep)),
             len(self.plan.steps),

@@ -1,0 +1,87 @@
+"""What a dry run prints."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from stormcell.engine.compile import compile_plan
+from stormcell.engine.load import Loaded
+from stormcell.spec.fault import Command
+from stormcell.spec.plan import Plan, Step
+from stormcell.spec.units import duration_text
+
+
+def plan_data(loaded: Loaded) -> dict[str, Any]:
+    """The plan as JSON data."""
+    return compile_plan(loaded.experiment, loaded.fault).model_dump(mode="json")
+
+
+def show_plan(loaded: Loaded) -> None:
+    """The plan as a table: every step, who carries it out, and what it does to the word."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    plan = compile_plan(loaded.experiment, loaded.fault)
+    console = Console(highlight=False)
+    console.print(f"[bold]{plan.experiment}[/bold]  {escape(plan.question)}")
+    console.print(f"template {escape(plan.template)}, at most {duration_text(plan.deadline_s)}; nothing is started\n")
+    table = Table(box=None, pad_edge=False)
+    for heading in ("#", "phase", "on", "step", "what"):
+        table.add_column(heading, no_wrap=heading in ("phase", "on", "step"))
+    for number, step in enumerate(plan.steps, 1):
+        table.add_row(str(number), step.phase, step.on, escape(step.id), escape(_what(step, plan)))
+    console.print(table)
+
+
+def _what(step: Step, plan: Plan) -> str:
+    match step.do:
+        case "run" | "load":
+            return _shell(step.command)
+        case "unload":
+            return f"SIGTERM, after {step.grace_s:g} s SIGKILL"
+        case "needs":
+            fault = plan.faults[step.fault]
+            named = [*fault.needs.programs, *fault.needs.modules, *fault.needs.paths]
+            return f"{fault.kind} needs {', '.join(named) or 'nothing beyond the base guest'}"
+        case "probe" | "recover":
+            bounds = ", ".join(f"{b.metric} {b.text}" for b in step.bounds)
+            limit = f" within {step.within_s:g} s" if step.do == "recover" else ""
+            gate = "; otherwise void" if step.do == "probe" and step.gate else ""
+            return f"{_probe(step.probe, plan)}: {bounds}{limit}{gate}"
+        case "apply":
+            return _commands(plan.faults[step.fault].apply)
+        case "undo":
+            return _commands(plan.faults[step.fault].undo) or "nothing to undo"
+        case "wait":
+            return (
+                f"until {plan.experiment} was {step.seconds:g} s under the fault"
+                if step.since_act
+                else (f"{step.seconds:g} s")
+            )
+        case "machine":
+            after = f", then a cold boot within {step.boot_within_s:g} s" if step.boot else ""
+            return f"{step.action} by {step.mode}{after}"
+
+
+def _probe(name: str, plan: Plan) -> str:
+    probe = plan.probes[name]
+    spec = probe.spec
+    if probe.kind in ("http", "tcp"):
+        target = spec.get("url") or spec.get("address")
+        amount = f"{spec['rate']:g}/s for {spec['duration']:g} s" if spec.get("rate") else f"{spec.get('count') or 1}x"
+        return f"{probe.kind} {spec.get('method', '')} {target} {amount}".replace("  ", " ")
+    return f"{probe.kind} {shlex.join(spec['run']) if 'run' in spec else spec.get('path')}"
+
+
+def _commands(commands: tuple[Command, ...]) -> str:
+    return "\n".join(_shell(command) for command in commands)
+
+
+def _shell(command: Command) -> str:
+    """As a person would paste it."""
+    line = shlex.join(command.argv)
+    if command.user:
+        line = f"su {command.user} -c {shlex.quote(line)}"
+    return f"{line} <<'END'\n{command.stdin.rstrip()}\nEND" if command.stdin else line

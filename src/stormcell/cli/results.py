@@ -1,0 +1,137 @@
+"""Verdicts as people read them: one table for many runs, one page for a single one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from stormcell.cli.progress import MARK
+from stormcell.engine.api import Outcome
+from stormcell.spec.probe import METRICS
+from stormcell.spec.units import duration_text
+from stormcell.spec.verdict import FaultResult, ProbeResult, Result
+
+PHASE = {"before": "before", "under": "under the fault", "recovery": "recovery"}
+
+
+def show_results(outcomes: Sequence[Outcome]) -> None:
+    """One run in full, several as a table."""
+    if len(outcomes) == 1:
+        show_result(outcomes[0].result, outcomes[0].folder)
+    elif outcomes:
+        _show_table(outcomes)
+
+
+def row(result: Result) -> tuple[str, str, str, str, str, str]:
+    """experiment, fault, verdict, the kernel's proof, why, prediction."""
+    fault = result.faults[0] if result.faults else None
+    return (
+        result.experiment,
+        fault.kind if fault else "",
+        str(result.verdict),
+        _proof(fault),
+        result.reasons[0].text if result.reasons else "",
+        _prediction(result),
+    )
+
+
+def markdown_table(results: Sequence[Result]) -> str:
+    """The table for a README."""
+    lines = ["| experiment | fault | verdict | the kernel's proof | why | predicted |", "|---|---|---|---|---|---|"]
+    for result in results:
+        name, kind, verdict, proof, why, prediction = (cell.replace("|", "\\|") for cell in row(result))
+        lines.append(f"| {name} | `{kind}` | **{verdict}** | {proof} | {why} | {prediction} |")
+    return "\n".join(lines)
+
+
+def _show_table(outcomes: Sequence[Outcome]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("experiment", "fault", "verdict", "the kernel's proof", "why", "predicted"):
+        table.add_column(heading, no_wrap=heading in ("experiment", "fault", "verdict"))
+    for outcome in outcomes:
+        name, kind, verdict, *rest = row(outcome.result)
+        style = MARK[verdict]
+        table.add_row(escape(name), kind, f"[{style}]{verdict}[/{style}]", *(escape(cell) for cell in rest))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"\nruns in {escape(str(outcomes[0].folder.parent))}", soft_wrap=True)
+
+
+def show_result(result: Result, folder: Path) -> None:
+    """All that one run found, and what it cannot know."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    style = MARK[str(result.verdict)]
+    console.print(
+        f"[{style} bold]{result.verdict}[/{style} bold]  {escape(result.experiment)}  {escape(result.question)}"
+    )
+    for reason in result.reasons:
+        console.print(f"  {escape(reason.text)}  [dim]({reason.code})[/dim]")
+    if result.prediction is not None:
+        console.print(f"  predicted: {escape(_prediction(result))}")
+    for fault in result.faults:
+        console.print(f"\n[bold]{fault.kind}[/bold]  {escape(_proof(fault))}")
+        for note in fault.notes:
+            console.print(f"  {escape(note)}")
+    if result.probes:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for heading in ("probe", "from", "phase", "n", "measured", "holds"):
+            table.add_column(heading)
+        for probe in result.probes:
+            holds = "[green]yes[/green]" if probe.holds else "[red]no[/red]"
+            phase = PHASE.get(probe.phase, probe.phase)
+            if probe.seconds is not None:
+                phase += f" after {probe.seconds:.1f} s"
+            table.add_row(escape(probe.probe), probe.vantage, phase, str(probe.samples), escape(_checks(probe)), holds)
+        console.print()
+        console.print(table)
+    if result.cannot_know:
+        console.print("\n[bold]what this run cannot know[/bold]")
+        for sentence in result.cannot_know:
+            console.print(f"  - {escape(sentence)}")
+    console.print(f"\nfolder {escape(str(folder))}", soft_wrap=True)
+
+
+def _proof(fault: FaultResult | None) -> str:
+    if fault is None or fault.in_force is None:
+        return "no receipt"
+    if not fault.in_force:
+        return "not in force"
+    left = {True: ", nothing left", False: ", not clean after the undo", None: ""}[fault.clean]
+    return f"{fault.acted if fault.acted is not None else '?'} {fault.counts}{left}"
+
+
+def _prediction(result: Result) -> str:
+    if result.prediction is None:
+        return ""
+    predicted = result.prediction.verdict.value
+    if result.prediction.probe:
+        predicted += f" ({result.prediction.probe})"
+    return f"{predicted}, surprise" if result.surprise else predicted
+
+
+def _checks(probe: ProbeResult) -> str:
+    units = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
+    parts = [
+        f"{c.metric} {_number(c.measured, units.get(c.metric, 'number'))} (wanted {c.wanted})" for c in probe.checks
+    ]
+    return ", ".join(parts)
+
+
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return "none"
+    if unit == "duration":
+        return duration_text(round(value, 3 if value >= 0.1 else 4))
+    if unit == "ratio":
+        return f"{value:.1%}"
+    if unit == "bool":
+        return "true" if value else "false"
+    return f"{value:g}"
