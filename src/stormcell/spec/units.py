@@ -34,7 +34,7 @@ def parse(text: object, units: Mapping[str, float], what: str, example: str) -> 
         raise ValueError(f"{what} is written as text with a unit, for example '{example}'")
     match = _QUANTITY.match(str(text))
     if not match:
-        raise ValueError(f"'{text}' is no {what}; write for example '{example}'")
+        raise ValueError(f"'{text}' is not {what}; write for example '{example}'")
     number, unit = float(match[1]), match[2]
     if not unit:
         if number == 0:
@@ -53,7 +53,7 @@ def render(value: float, units: Mapping[str, float]) -> str:
     ordered = sorted(units.items(), key=lambda item: item[1], reverse=True)
     for unit, factor in ordered:
         scaled = value / factor
-        if abs(scaled) >= 1 and abs(scaled - round(scaled)) < 1e-9 * max(1.0, abs(scaled)):
+        if abs(scaled) >= 1 and round(round(scaled) * factor, 9) == value:
             return f"{round(scaled)}{unit}"
     unit, factor = ordered[-1]
     return f"{value / factor:.9g}{unit}"

@@ -18,7 +18,7 @@ time.sleep(600)
 @pytest.fixture
 def stand_in():
     """Starts processes that hold the lock of a folder as a machine does, and ends them after the test."""
-    children = []
+    children: list[subprocess.Popen[bytes]] = []
 
     def start(folder: Path, *, named: bool = True) -> "subprocess.Popen[bytes]":
         mode = "named" if named else "nameless"
@@ -30,6 +30,7 @@ def stand_in():
 
     yield start
     for child in children:
+        assert child.stdout is not None
         child.stdout.close()
         child.kill()
         child.wait()

@@ -1,4 +1,5 @@
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -7,14 +8,14 @@ from stormcell.sandbox.activity import Activity
 from stormcell.spec.errors import SandboxNotFound
 
 
-def deadline(folder):
+def deadline(folder: Path) -> int:
     found = lease.read(folder)
     assert found is not None
     return found.deadline_ns
 
 
 def test_work_in_flight_renews_at_a_quarter_of_the_ttl(tmp_path):
-    async def main():
+    async def main() -> None:
         lease.begin(tmp_path, 1.0)
         activity = Activity(tmp_path, 1.0)
         async with activity.work(), activity.work():
@@ -31,7 +32,7 @@ def test_work_in_flight_renews_at_a_quarter_of_the_ttl(tmp_path):
 
 
 def test_work_on_what_is_gone_does_not_start(tmp_path):
-    async def main():
+    async def main() -> None:
         lease.begin(tmp_path, 1.0)
         lease.claim(tmp_path, "killed", only_overdue=False)
         started = False
@@ -44,7 +45,7 @@ def test_work_on_what_is_gone_does_not_start(tmp_path):
 
 
 def test_a_kill_during_the_work_does_not_hide_its_result(tmp_path):
-    async def main():
+    async def main() -> None:
         lease.begin(tmp_path, 1.0)
         async with Activity(tmp_path, 1.0).work():
             lease.claim(tmp_path, "killed", only_overdue=False)

@@ -65,7 +65,7 @@ def test_a_torn_lease_reads_as_none(tmp_path, text):
 def test_renewals_and_a_claim_at_once_leave_no_lease_that_was_revived(tmp_path):
     for _ in range(50):
         lease.begin(tmp_path, 0)
-        refused = []
+        refused: list[int] = []
 
         def renewing(refused=refused):
             for _ in range(20):

@@ -4,11 +4,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stormcell.sandbox import lease, reaper
+from stormcell.sandbox import lease, reaper, removal
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.lease import Lease
 from stormcell.sandbox.record import Record
@@ -22,7 +23,7 @@ def sandbox(state: Path, name: str, ttl: float) -> Path:
     return folder
 
 
-def eventually(condition, seconds=60.0):
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
@@ -61,7 +62,7 @@ def test_reap_kills_what_is_due_spares_the_rest_and_writes_evidence(tmp_path, st
 
 def test_one_bad_folder_does_not_save_the_others(tmp_path, monkeypatch):
     bad, good = sandbox(tmp_path, "sc-0000000a", 0), sandbox(tmp_path, "sc-0000000b", 0)
-    real = reaper.remove
+    real = removal.remove
 
     def failing(folder, *args, **kwargs):
         if folder == bad:
@@ -103,7 +104,7 @@ def test_two_reapers_at_once_become_one(tmp_path):
     try:
         assert eventually(lambda: sum(child.poll() is None for child in both) == 1)
         assert reaper.running(tmp_path)
-        assert sorted(child.poll() for child in both if child.poll() is not None) == [0]
+        assert [child.poll() for child in both if child.poll() is not None] == [0]
     finally:
         for child in both:
             child.kill()

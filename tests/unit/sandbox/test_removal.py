@@ -17,7 +17,7 @@ from stormcell.sandbox.removal import kill_process, lock_held, machines_of, remo
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    made = tmp_path / "sc-0000000a"
+    made: Path = tmp_path / "sc-0000000a"
     made.mkdir()
     lease.begin(made, 60)
     return made
