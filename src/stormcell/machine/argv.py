@@ -1,0 +1,110 @@
+"""MachineSpec in, QEMU's command line out. Pure: the golden tests hold it word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormcell.machine.model import Forward, MachineSpec
+
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+CPU = {
+    "tcg": "max",
+    # QEMU aborts on IA32_ARCH_CAPABILITIES (MSR 0x10a) where the host is a guest itself and its hypervisor refuses it;
+    # a microVM that runs nobody else's code needs no list of the CPU's mitigations
+    "kvm": "host,-arch-capabilities",
+}
+CONSOLE_BYTES = 256 * 1024
+"""The console is kept in a ring inside QEMU and read over QMP: an endless writer fills neither the host's disk nor
+its memory, nobody has to read along, and the last bytes are the ones that stay. A file would need a watchdog, a pipe
+a reader that outlives us, and a file-size limit would hit the disk overlay too."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Numbers, in the child, of the listening sockets that QEMU inherits."""
+
+    qmp: Sequence[int]
+    agent: Sequence[int]
+
+
+def comma(path: Path) -> str:
+    """A path as QEMU's option parser takes it: a comma is doubled."""
+    return str(path).replace(",", ",,")
+
+
+def calibration(tsc_khz: int) -> list[str]:
+    """Words for an emulated guest's kernel.
+
+    It sometimes cannot calibrate the TSC against the PIT and hangs for good; telling it the frequency (kHz) cures
+    that, and `no_timer_check` skips a check that a busy host fails.
+    """
+    return ["tsc=reliable", f"tsc_early_khz={tsc_khz}", "no_timer_check"]
+
+
+def command_line(spec: MachineSpec, tsc_khz: int) -> str:
+    """The guest kernel's command line."""
+    words = ["console=ttyS0", "quiet", "reboot=k", "panic=1", "random.trust_cpu=on", "lsm=lockdown,capability,bpf"]
+    if spec.shape.accel == "tcg":
+        words += calibration(tsc_khz)
+    return " ".join([*words, *spec.command_line])
+
+
+def forward_option(forward: Forward) -> str:
+    """One `hostfwd=`; QEMU takes port 0 as any free one."""
+    return f"hostfwd=tcp:127.0.0.1:{forward.host_port}-:{forward.guest_port}"
+
+
+def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incoming: bool) -> list[str]:
+    """The whole command line. `incoming` waits for a device state instead of booting."""
+    shape = spec.shape
+    accel = "tcg,thread=multi" if shape.accel == "tcg" else "kvm"
+    share = "on" if spec.share else "off"
+    network = ",".join(["user", "id=n0", "restrict=on", *(forward_option(f) for f in spec.forwards)])
+    # fmt: off
+    argv = [
+        str(qemu),
+        "-name", spec.name,
+        "-nodefaults", "-no-user-config", "-nographic",
+        "-sandbox", SANDBOX,
+        "-M", "microvm,rtc=on,memory-backend=mem",
+        "-accel", accel,
+        "-cpu", CPU[shape.accel],
+        "-smp", str(shape.vcpus),
+        "-m", str(shape.memory_mib),
+        "-object", f"memory-backend-file,id=mem,size={shape.memory_mib}M,mem-path={comma(spec.memory)},share={share}",
+        # the guest's end stops the machine instead of ending QEMU: its console and its reason are still to be read
+        "-action", "reboot=shutdown,shutdown=pause,panic=pause",
+        "-kernel", str(spec.kernel),
+        "-initrd", str(spec.initrd),
+        "-append", command_line(spec, tsc_khz),
+        "-chardev", f"ringbuf,id=console,size={CONSOLE_BYTES}",
+        "-serial", "chardev:console",
+        "-device", "pvpanic",
+        "-device", "virtio-rng-device",
+        "-netdev", network,
+        "-device", "virtio-net-device,netdev=n0",
+        "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",
+    ]
+    for index, fd in enumerate(ends.agent):
+        argv += [
+            "-chardev", f"socket,id=a{index},fd={fd},server=on,wait=off",
+            "-device", f"virtserialport,chardev=a{index},name=agent.{index}",
+        ]
+    for index, fd in enumerate(ends.qmp):
+        argv += [
+            "-chardev", f"socket,id=q{index},fd={fd},server=on,wait=off",
+            "-mon", f"chardev=q{index},mode=control",
+        ]
+    # a killed VMM loses no page that the guest flushed: QEMU hands its qcow2 tables to the host's page cache on a
+    # guest flush even so; only a power cut of the host could, and no sandbox outlives that
+    argv += [
+        "-blockdev", "driver=qcow2,node-name=d0,cache.direct=off,cache.no-flush=on,file.driver=file,"
+                     f"file.cache.direct=off,file.cache.no-flush=on,file.filename={comma(spec.disk)}",
+        "-device", "virtio-blk-device,drive=d0",
+    ]
+    # fmt: on
+    if incoming:
+        argv += ["-incoming", "defer"]
+    return argv

@@ -1,0 +1,39 @@
+"""qcow2 overlays. On the way to a running sandbox no program is started: the template's empty overlay is copied."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from stormcell.machine.host import tool
+from stormcell.spec.errors import HostError, NoSpace
+
+NO_ROOM = {28: "no space left on the device", 122: "disk quota exceeded"}
+
+
+def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow2"]) -> None:
+    """A new, empty qcow2 file over `backing`, with qemu-img. Raises HostError, MissingTool."""
+    program = tool("qemu-img", "qemu-utils")
+    done = subprocess.run(
+        [program, "create", "-q", "-f", "qcow2", "-F", backing_format, "-b", backing, path],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise HostError("the disk overlay cannot be made", where=str(path), detail=done.stderr)
+    path.chmod(0o600)
+
+
+def copy_overlay(seed: Path, path: Path) -> None:
+    """Copy a template's empty overlay (about 200 KB) to a new private file. Raises NoSpace, HostError."""
+    try:
+        with seed.open("rb") as source:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise NoSpace("the sandbox's disk cannot be made", where=str(path), detail=str(error)) from error
+        raise HostError("the sandbox's disk cannot be made", where=str(path), detail=str(error)) from error

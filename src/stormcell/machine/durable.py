@@ -1,0 +1,78 @@
+"""Files that are there whole or not at all, also after a crash at any moment."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def fsync_path(path: Path) -> None:
+    """Make a file's contents, or a folder's names, durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Every file and folder below, then the folder itself."""
+    for path in folder.rglob("*"):
+        if not path.is_symlink() and (path.is_file() or path.is_dir()):
+            fsync_path(path)
+    fsync_path(folder)
+
+
+def write_atomically(path: Path, text: str | bytes) -> None:
+    """Replace a small private file: write beside it, fsync, rename, fsync the folder."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(text.encode() if isinstance(text, str) else text)
+        file.flush()
+        os.fsync(fd)
+    new.rename(path)
+    fsync_path(path.parent)
+
+
+def publish(new: Path, final: Path) -> None:
+    """Give a finished folder its name: fsync all of it, rename, fsync the parent."""
+    fsync_tree(new)
+    new.rename(final)
+    fsync_path(final.parent)
+
+
+@contextmanager
+def lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold an exclusive flock on `path` (made when missing). Without `wait`, yields False when another holds it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """An empty private folder to build in, removed afterwards. Call with the lock held: a half-built one is emptied."""
+    remove_tree(path)
+    path.mkdir(mode=0o700)
+    try:
+        yield path
+    finally:
+        remove_tree(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder if it is there, also when parts of it belong to the user's subordinate ids."""
+    if path.exists():
+        shutil.rmtree(path)

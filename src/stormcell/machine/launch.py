@@ -1,0 +1,77 @@
+"""From a spec to a live QEMU process whose sockets already listen."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormcell.machine.argv import Ends, qemu_argv
+from stormcell.machine.host import find_qemu, tsc_khz
+from stormcell.machine.model import AGENT_PORTS, QMP_PORTS, MachineSpec, ProcessIdentity
+from stormcell.machine.process import kill_and_wait, parse_stat, reap, spawn
+from stormcell.machine.sockets import listen
+from stormcell.spec.errors import HostError, MachineError, NoSpace
+from stormcell.spec.home import private_folder
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A process that was started. `state_fd` is the number that the device state's file has inside it."""
+
+    identity: ProcessIdentity
+    pidfd: int
+    state_fd: int
+
+
+def launch(spec: MachineSpec, folder: Path, state: Path | None) -> Launched:
+    """Start QEMU in `folder`. Raises HostError, NoSpace, MissingTool, MachineError; a failure leaves no process.
+
+    The process holds a lock on `folder/lock` for as long as it lives, and its pid and start time are in `folder/pid`.
+    """
+    qemu = find_qemu()
+    private_folder(folder)
+    try:
+        with ExitStack() as ours:
+            return _launch(qemu.path, spec, folder, state, ours)
+    except OSError as error:
+        kind = NoSpace if error.errno == 28 else HostError
+        raise kind("the machine cannot be started", where=str(folder), detail=str(error)) from error
+
+
+def _launch(qemu: Path, spec: MachineSpec, folder: Path, state: Path | None, ours: ExitStack) -> Launched:
+    def opened(path: Path, flags: int) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        ours.callback(os.close, fd)
+        return fd
+
+    kinds = [("qmp", QMP_PORTS), ("agent", AGENT_PORTS)]
+    sockets = {
+        kind: [ours.enter_context(listen(folder / f"{kind}.{n}.sock")) for n in range(count)] for kind, count in kinds
+    }
+    log = opened(folder / "qemu.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    lock = opened(folder / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise MachineError("a machine already runs in this folder", where=str(folder)) from error
+    (folder / "pid").unlink(missing_ok=True)
+    passed = [end.fileno() for ends in sockets.values() for end in ends] + [lock]
+    if state is not None:
+        passed.append(opened(state, os.O_RDONLY))
+    # numbers above all of ours, so that no dup2 in the child overwrites a descriptor that is still to be passed
+    inherited = {fd: number for number, fd in enumerate(passed, start=max(*passed, log) + 1)}
+    ends = Ends(*([inherited[end.fileno()] for end in sockets[kind]] for kind, _ in kinds))
+    argv = qemu_argv(qemu, spec, ends, tsc_khz=tsc_khz(), incoming=state is not None)
+    pid = spawn(argv, folder, inherited, log)
+    pidfd = os.pidfd_open(pid)  # our child, not reaped: the pid cannot be another's
+    try:
+        identity = parse_stat(Path(f"/proc/{pid}/stat").read_text(errors="replace"))
+    except BaseException:
+        kill_and_wait(pidfd, 10)
+        reap(pidfd)
+        os.close(pidfd)
+        raise
+    return Launched(identity, pidfd, inherited[passed[-1]] if state is not None else -1)

@@ -1,0 +1,321 @@
+"""One QEMU microVM: started or attached to, watched, saved, and ended with evidence."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from stormcell.machine import console, network
+from stormcell.machine.channel import Channel
+from stormcell.machine.events import ENDED, EventLog, end_reason
+from stormcell.machine.launch import Launched, launch
+from stormcell.machine.model import (
+    AGENT_PORTS,
+    ExitEvidence,
+    Forward,
+    MachineSpec,
+    ProcessIdentity,
+    Shape,
+)
+from stormcell.machine.process import has_ended, open_pidfd, read_identity, reap, wait_ended
+from stormcell.machine.qmp import Monitor, open_for_writing
+from stormcell.machine.sockets import Slot
+from stormcell.spec.errors import MachineDied, MachineError, SandboxNotFound, StormcellError
+
+__all__ = ["ExitEvidence", "Forward", "Machine", "MachineSpec", "ProcessIdentity", "Shape"]
+
+LOAD_S = 60.0
+"""Loading a device state takes milliseconds; a host that swaps may need longer."""
+DEATH_S = 30.0
+"""A process that got SIGKILL is gone at once, unless the host's disk is stuck."""
+CAPABILITIES = [{"capability": name, "state": True} for name in ("x-ignore-shared", "events")]
+
+
+class Machine:
+    """A running microVM. It outlives this object and this process: `kill` ends it, `close` only lets go.
+
+    When the guest ends by itself (panic, reset, power off), QEMU stops and waits; the first process that holds a
+    Machine then saves the console's last words, ends QEMU, and knows the reason.
+    """
+
+    def __init__(self, folder: Path, identity: ProcessIdentity, pidfd: int) -> None:
+        self.folder = folder
+        self.identity = identity
+        self._pidfd = pidfd
+        self._log = EventLog()
+        self._monitor: Monitor | None = None
+        self._forwards: tuple[Forward, ...] = ()
+        self._reason = ""
+        self._status: int | None = None
+        self._began = time.monotonic()
+        self._ending: asyncio.Task[None] | None = None
+        self._watcher = asyncio.create_task(self._watch())
+
+    # -- beginnings -----------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def start(cls, spec: MachineSpec, folder: Path, *, state: Path | None = None) -> Self:
+        """Boot, or go on from a saved device state; the guest runs when this returns. A failure leaves no process.
+
+        Raises MissingTool, PortTaken, MachineDied (QEMU's own words in `detail`), MachineError.
+        """
+        launched = launch(spec, folder, state)
+        machine = cls(folder, launched.identity, launched.pidfd)
+        machine._forwards = spec.forwards
+        try:
+            await machine._connect()
+            if state is not None:
+                await machine._load(launched)
+        except BaseException as error:
+            await machine._abandon()
+            if isinstance(error, StormcellError):
+                raise machine._explained(error) from error
+            raise
+        return machine
+
+    @classmethod
+    async def attach(cls, folder: Path) -> Self:
+        """A machine that another process started. Raises SandboxNotFound when it is gone or its guest has ended."""
+        identity = read_identity(folder)
+        pidfd = open_pidfd(identity) if identity else None
+        if identity is None or pidfd is None:
+            raise SandboxNotFound(
+                "the machine is gone", where=str(folder), detail=console.tail(folder / "console.log", 10)
+            )
+        machine = cls(folder, identity, pidfd)
+        try:
+            await machine._connect()
+            status = await machine.status()
+            if status in ENDED:
+                machine._reason = ENDED[status]
+                await machine._finish()
+                raise SandboxNotFound(
+                    f"the guest has ended ({machine._reason})", where=str(folder), detail=machine.console_tail(10)
+                )
+        except BaseException:
+            await machine.close()
+            raise
+        return machine
+
+    async def _connect(self) -> None:
+        self._monitor = await Monitor.open(self.folder, self._on_event)
+
+    async def _load(self, launched: Launched) -> None:
+        monitor = self._running()
+        done = self._log.expect(_migration_over)
+        await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
+        await monitor.execute("migrate-incoming", {"uri": f"fd:{launched.state_fd}"})
+        await self._migration(done, "the saved state cannot be loaded")
+        await monitor.execute("cont")
+
+    async def _migration(self, done: asyncio.Future[dict[str, Any]], what: str) -> None:
+        """Wait until it is over or QEMU is gone."""
+        waiting: set[asyncio.Future[Any]] = {done, self._watcher}
+        await asyncio.wait(waiting, timeout=LOAD_S, return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            done.cancel()
+            kind = MachineDied if self._watcher.done() else MachineError
+            raise kind(what, where=str(self.folder), detail=self._qemu_words())
+        if done.result()["data"]["status"] != "completed":
+            raise MachineError(what, where=str(self.folder), detail=self._qemu_words())
+
+    # -- what it says ---------------------------------------------------------------------------------------------
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """QMP events seen by this object, oldest first (the last 1000)."""
+        return self._log.all()
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        self._log.add(event)
+        reason = end_reason(event)
+        if reason and not self._reason:
+            self._reason = reason
+            self._ending = asyncio.create_task(self._finish())
+
+    async def _finish(self) -> None:
+        """The guest has ended: keep its last words, then end the process."""
+        await self._keep_console()
+        self._signal()
+        await wait_ended(self._pidfd, DEATH_S)
+
+    async def _keep_console(self) -> None:
+        if self._monitor is not None:
+            try:
+                await console.drain(self._monitor, self.folder, timeout=2)
+            except (StormcellError, OSError):
+                pass  # a stuck or dead QEMU, or a full disk: what was kept before is what there is
+
+    async def console(self, lines: int = 40) -> str:
+        """The console's last lines as of now."""
+        await self._keep_console()
+        return self.console_tail(lines)
+
+    def console_tail(self, lines: int = 40) -> str:
+        """The last lines that were read from the console; control characters are made visible.
+
+        `console`, `kill`, `close` and the guest's own end read it; nothing else does.
+        """
+        return console.tail(self.folder / "console.log", lines)
+
+    def _qemu_words(self) -> str:
+        return console.tail(self.folder / "qemu.log", 20)
+
+    def _explained(self, error: StormcellError) -> StormcellError:
+        """The reason that QEMU gave for ending at once, if it gave one."""
+        words = self._qemu_words()
+        if refused := network.refused_port(words):
+            return refused
+        if isinstance(error, MachineDied | SandboxNotFound) and words:
+            return MachineDied("QEMU ended at once", where=str(self.folder), detail=words)
+        return error
+
+    async def status(self) -> str:
+        """QEMU's run state: `running`, `paused`, ... Raises MachineDied."""
+        return str((await self._running().execute("query-status"))["status"])
+
+    async def ports(self) -> dict[str, int]:
+        """Forward name -> port on 127.0.0.1. Only the object that started the machine knows the names."""
+        if not self._forwards:
+            return {}
+        usernet = await self._running().execute("human-monitor-command", {"command-line": "info usernet"})
+        try:
+            return network.real_ports(str(usernet), self._forwards)
+        except (KeyError, IndexError) as error:
+            raise MachineError("QEMU does not show the forwarded ports", detail=str(usernet)) from error
+
+    async def channel(self, timeout: float = 30.0) -> Channel:
+        """A channel to the guest's agent on a free port. Raises SandboxError when all are in use."""
+        slot = Slot.take(self.folder, "agent", AGENT_PORTS)
+        return await Channel.connect(slot.path, timeout, lock=slot.detach())
+
+    # -- what it is told ------------------------------------------------------------------------------------------
+
+    def _running(self) -> Monitor:
+        if self._monitor is None or has_ended(self._pidfd):
+            raise MachineDied("the machine is gone", where=str(self.folder), detail=self._reason)
+        return self._monitor
+
+    async def pause(self) -> None:
+        """Stop the guest's processors and its clocks."""
+        await self._running().execute("stop")
+
+    async def cont(self) -> None:
+        """Let a paused guest go on."""
+        await self._running().execute("cont")
+
+    async def save_state(self, path: Path) -> None:
+        """Stop the guest and write its device state to `path`; RAM is already in the shared memory file.
+
+        The guest stays stopped. Raises MachineError.
+        """
+        monitor = self._running()
+        await monitor.execute("stop")
+        await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
+        fd = open_for_writing(path)
+        try:
+            await monitor.pass_fd("state", fd)
+            done = self._log.expect(_migration_over)
+            await monitor.execute("migrate", {"uri": "fd:state"})
+            await self._migration(done, "the device state cannot be saved")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    async def kill(self) -> ExitEvidence:
+        """SIGKILL; returns when the process was seen dead. Harmless when it already is."""
+        if not has_ended(self._pidfd):
+            await self._keep_console()
+            self._reason = self._reason or "SIGKILL"
+            self._signal()
+        evidence = await self.wait_exit(DEATH_S)
+        if evidence is None:
+            raise MachineError(
+                f"the process {self.identity.pid} did not end {DEATH_S:g} s after SIGKILL",
+                where=str(self.folder),
+                remedy="its disk or memory is stuck in the host's kernel; look at the host's log",
+            )
+        return evidence
+
+    def _signal(self) -> None:
+        try:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    # -- ends -----------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Reap the process when it ends, whoever ended it."""
+        while not await wait_ended(self._pidfd, 3600):
+            pass
+        self._status = reap(self._pidfd)
+
+    async def wait_exit(self, timeout: float) -> ExitEvidence | None:
+        """Evidence once the process is gone; None at the deadline (seconds)."""
+        began = time.monotonic()
+        await asyncio.wait({self._watcher}, timeout=timeout)
+        if not self._watcher.done():
+            return None
+        if self._status == -signal.SIGKILL and not self._reason:
+            self._reason = "SIGKILL"
+        return ExitEvidence(
+            self.identity.pid,
+            self.identity.start_time,
+            process_gone=open_gone(self.identity),
+            status=self._status,
+            reason=self._reason or "gone",
+            waited_s=round(time.monotonic() - began, 6),
+        )
+
+    async def _abandon(self) -> None:
+        self._signal()
+        await asyncio.shield(wait_ended(self._pidfd, DEATH_S))
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the sockets and descriptors. The machine runs on."""
+        if self._pidfd < 0:
+            return
+        if self._ending is not None:
+            await asyncio.wait({self._ending}, timeout=DEATH_S)
+        if self._monitor is not None:
+            if not has_ended(self._pidfd):
+                await self._keep_console()
+            await self._monitor.close()
+            self._monitor = None
+        if has_ended(self._pidfd):
+            await asyncio.wait({self._watcher}, timeout=5)
+        self._watcher.cancel()
+        await asyncio.wait({self._watcher})
+        pidfd, self._pidfd = self._pidfd, -1
+        os.close(pidfd)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.kill()
+        finally:
+            await self.close()
+
+
+def open_gone(identity: ProcessIdentity) -> bool:
+    """Whether nobody has this identity any more."""
+    fd = open_pidfd(identity)
+    if fd is None:
+        return True
+    os.close(fd)
+    return False
+
+
+def _migration_over(event: dict[str, Any]) -> bool:
+    return event.get("event") == "MIGRATION" and event["data"]["status"] in {"completed", "failed", "cancelled"}
