@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 say() { printf '[setup] %s\n' "$*"; }
 
-packages="qemu-system-x86 qemu-utils mmdebstrap e2fsprogs busybox-static cpio uidmap kmod python3 python3-venv"
+packages="qemu-system-x86 qemu-utils mmdebstrap e2fsprogs busybox-static uidmap kmod python3 python3-venv"
 
 missing=""
 for package in $packages; do

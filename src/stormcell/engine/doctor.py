@@ -29,10 +29,9 @@ TOOLS = (
     ("mmdebstrap", "mmdebstrap", "builds the guest's root file system"),
     ("mkfs.ext4", "e2fsprogs", "makes the guest's disk"),
     ("busybox", "busybox-static", "starts the guest's disk"),
-    ("cpio", "cpio", "packs the guest's first file system"),
     ("depmod", "kmod", "orders the guest's modules"),
     ("apt-get", "apt", "fetches the guest's kernel and packages"),
-    ("dpkg-deb", "dpkg", "unpacks the guest's kernel"),
+    ("dpkg", "dpkg", "unpacks the guest's kernel"),
 )
 
 
