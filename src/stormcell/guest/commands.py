@@ -1,0 +1,33 @@
+"""The subcommands of the guest file: a name and the function that serves it, imported when it is called.
+
+Each is `def main(argv: list[str]) -> int` and prints JSON on stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS: dict[str, str] = {
+    "init": "stormcell.guest.init:main",
+    "agent": "stormcell.guest.agent:main",
+    "service": "stormcell.guest.control:main",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Serve `argv` (without the program's name). Exit code 2 for a subcommand that is not there."""
+    if not argv or argv[0] not in COMMANDS:
+        sys.stderr.write(f"usage: stormcell-guest {'|'.join(sorted(COMMANDS))} ...\n")
+        return 2
+    module, _, function = COMMANDS[argv[0]].partition(":")
+    return int(getattr(import_module(module), function)(argv[1:]))
+
+
+def warm() -> None:
+    """Import every subcommand's module, so that the agent's children find it in memory. A broken one is left out."""
+    for target in COMMANDS.values():
+        try:
+            import_module(target.partition(":")[0])
+        except Exception as error:
+            sys.stderr.write(f"stormcell-guest: {target}: {error}\n")

@@ -1,0 +1,49 @@
+"""The `exec` request: a command of the host's, in a cgroup and session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stormcell.guest import spawn
+from stormcell.guest.job import Job, ending
+from stormcell.guest.port import Port
+from stormcell.guest.spawn import Command, NotStarted
+from stormcell.guest.trees import Forest
+from stormcell.guest.wire import WireError
+
+
+def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest) -> Job:
+    """Start the command; its answers follow on `stream`. Raises NotStarted, WireError for a request that is none."""
+    command = _command(request)
+    timeout = request.get("timeout_s")
+    if not isinstance(timeout, int | float) or not timeout > 0:
+        raise WireError("timeout_s must be a number above 0")
+    try:
+        tree = forest.plant()
+    except OSError as error:
+        raise NotStarted("cgroup", error.errno or 0, f"no cgroup can be made ({error.strerror})") from None
+    try:
+        child = spawn.spawn(
+            lambda: spawn.run_command(command, tree.environment()),
+            stdin=bool(request.get("stdin")),
+            enter=tree.enter,
+        )
+    except NotStarted:
+        forest.fell(tree)
+        raise
+    return Job(port, stream, child, tree, timeout=float(timeout), conclude=ending, release=forest.fell)
+
+
+def _command(request: Mapping[str, Any]) -> Command:
+    argv, shell = request.get("argv"), request.get("shell")
+    if isinstance(shell, str) and argv is None:
+        argv = ["/bin/sh", "-c", shell]
+    if not isinstance(argv, list) or not argv or not all(isinstance(part, str) for part in argv):
+        raise WireError("exec takes argv (texts, at least one) or shell (one text)")
+    env, cwd, user = request.get("env") or {}, request.get("cwd") or "/", request.get("user")
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        raise WireError("env must be an object of texts")
+    if not isinstance(cwd, str) or not isinstance(user, str | None):
+        raise WireError("cwd and user must be texts")
+    return Command(argv, cwd, env, user)

@@ -1,0 +1,105 @@
+"""The `resume` request: a restored guest learns the time and who it is, before anyone may use it.
+
+Done without starting a program, except when a connection of the machine's former life has to be dropped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from stormcell.guest import spawn
+from stormcell.guest.job import Job
+from stormcell.guest.kernel import boot_id, write_file
+from stormcell.guest.trees import Single, Tree
+from stormcell.guest.wire import WireError
+
+if TYPE_CHECKING:
+    from stormcell.guest.agent import Agent
+    from stormcell.guest.port import Port
+
+GENERATION = "/run/stormcell/generation"
+# linux/random.h
+_RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207
+_ESTABLISHED = "01"
+_DROP = ["ss", "-K", "state", "connected", "not", "dst", "127.0.0.0/8", "and", "not", "dst", "[::1]"]
+
+
+def generation() -> str:
+    """The life this machine leads since the last `resume`; empty before the first."""
+    try:
+        with open(GENERATION) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def serve(agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
+    """Answer `resumed`. Raises WireError, OSError: then nothing is acknowledged."""
+    wall, name = request.get("wall_clock_ns"), request.get("hostname")
+    machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
+    if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
+        raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
+    time.clock_settime_ns(time.CLOCK_REALTIME, wall)
+    reseed(bytes.fromhex(str(entropy)))
+    socket.sethostname(str(name))
+    write_file("/run/machine-id", f"{machine_id}\n")
+    write_file(GENERATION, f"{life}\n")
+    agent.generation = str(life)
+    dropped = foreign_connections()
+
+    def answer(_job: Job | None = None) -> dict[str, Any]:
+        return {
+            "wall_clock_ns": time.time_ns(),
+            "generation": agent.generation,
+            "boot_id": boot_id(),
+            "dropped": dropped,
+        }
+
+    if not dropped:
+        port.finish(stream, answer())
+        return
+    child = spawn.spawn(lambda: spawn.run_command(spawn.Command(_DROP), {}), stdin=False, enter=lambda: None)
+    port.streams[stream] = Job(
+        port, stream, child, Single(), timeout=20, conclude=answer, release=_nothing, collect=True
+    )
+
+
+def reseed(entropy: bytes) -> None:
+    """Mix `entropy` into the kernel's pool, credit it, and have the generator take it up at once (random(4))."""
+    fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(fd, _RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
+        fcntl.ioctl(fd, _RNDRESEEDCRNG)
+    finally:
+        os.close(fd)
+
+
+def foreign_connections() -> int:
+    """Established TCP connections whose peer is not this machine, from /proc/net."""
+    count = 0
+    for path, loopback in (("/proc/net/tcp", _loopback), ("/proc/net/tcp6", _loopback6)):
+        try:
+            with open(path) as file:
+                rows = [line.split() for line in file][1:]
+        except OSError:
+            continue
+        count += sum(row[3] == _ESTABLISHED and not loopback(row[2].partition(":")[0]) for row in rows)
+    return count
+
+
+def _loopback(peer: str) -> bool:
+    return peer.endswith("7F")  # little endian hexadecimal: the first byte comes last
+
+
+def _loopback6(peer: str) -> bool:
+    return peer == "0" * 24 + "01000000" or (peer.startswith("0" * 16 + "FFFF0000") and peer.endswith("7F"))
+
+
+def _nothing(_tree: Tree) -> None:
+    """A helper has no tree to let go of."""

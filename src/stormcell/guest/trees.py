@@ -1,0 +1,177 @@
+"""Process trees that can be killed whole: a cgroup in the guest, a mark in the environment elsewhere."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from typing import Protocol
+
+MARK = "STORMCELL_EXEC"
+
+
+class Tree(Protocol):
+    """Everything that one command starts."""
+
+    def enter(self) -> None:
+        """Called in the child, before it is anything else."""
+
+    def environment(self) -> dict[str, str]:
+        """What the command's environment must hold so that its tree is found."""
+
+    def kill(self, main: int | None) -> None:
+        """SIGKILL to all; `main` is the first process of the tree while it is not yet reaped."""
+
+    def pids(self) -> list[int]:
+        """Who is left."""
+
+    def remove(self) -> bool:
+        """Let go of the tree; False when processes are left in it."""
+
+
+class Cgroup:
+    """A cgroup v2 folder of its own. cgroup.kill also reaches a grandchild in another session."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        os.mkdir(path)
+
+    def enter(self) -> None:
+        """Move the calling process in."""
+        _write(f"{self.path}/cgroup.procs", "0")
+
+    def environment(self) -> dict[str, str]:
+        """Nothing: membership is inherited by the kernel."""
+        return {}
+
+    def kill(self, main: int | None) -> None:
+        """One write kills all, forks under way included (Documentation/admin-guide/cgroup-v2, cgroup.kill)."""
+        _write(f"{self.path}/cgroup.kill", "1")
+
+    def pids(self) -> list[int]:
+        """Zombies are not listed."""
+        with open(f"{self.path}/cgroup.procs", "rb") as file:
+            return [int(line) for line in file]
+
+    def remove(self) -> bool:
+        """A folder made below it by the command goes too."""
+        try:
+            os.rmdir(self.path)
+        except OSError:
+            if self.pids():
+                return False
+            for folder, _, _ in os.walk(self.path, topdown=False):
+                try:
+                    os.rmdir(folder)
+                except OSError:
+                    return False
+        return True
+
+
+class MarkedTree:
+    """Without a cgroup: processes are found in /proc by a mark in the environment that children inherit."""
+
+    def __init__(self) -> None:
+        self._mark = secrets.token_hex(8)
+
+    def enter(self) -> None:
+        """Nothing: the mark comes with exec."""
+
+    def environment(self) -> dict[str, str]:
+        """The mark."""
+        return {MARK: self._mark}
+
+    def kill(self, main: int | None) -> None:
+        """Repeated until a look finds nobody, since a process may fork while we look."""
+        if main is not None:
+            os.kill(main, signal.SIGKILL)
+        for _ in range(20):
+            found = self.pids()
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
+            if not found:
+                return
+
+    def pids(self) -> list[int]:
+        """Every process whose environment carries the mark; zombies have none."""
+        wanted = f"{MARK}={self._mark}".encode()
+        found = []
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/environ", "rb") as file:
+                        if wanted in file.read().split(b"\0"):
+                            found.append(int(name))
+                except OSError:
+                    pass
+        return found
+
+    def remove(self) -> bool:
+        """Nothing to remove."""
+        return True
+
+
+class Single:
+    """A helper of ours that starts nothing."""
+
+    def enter(self) -> None:
+        """It stays where the agent is."""
+
+    def environment(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
+    def kill(self, main: int | None) -> None:
+        """SIGKILL."""
+        if main is not None:
+            os.kill(main, signal.SIGKILL)
+
+    def pids(self) -> list[int]:
+        """Nobody but the helper itself."""
+        return []
+
+    def remove(self) -> bool:
+        """Nothing to remove."""
+        return True
+
+
+class Forest:
+    """Makes a tree for each command: cgroups below `root`, or marks when `root` is None."""
+
+    def __init__(self, root: str | None) -> None:
+        self._root = root
+        self._next = 1
+        self._full: list[Tree] = []
+
+    def plant(self) -> Tree:
+        """A new, empty tree. Raises OSError when the cgroup cannot be made."""
+        if self._root is None:
+            return MarkedTree()
+        self._full = [tree for tree in self._full if not tree.remove()]
+        number, self._next = self._next, self._next + 1
+        return Cgroup(f"{self._root}/{number}")
+
+    def fell(self, tree: Tree) -> None:
+        """The command is over; what it left running in the background keeps its cgroup."""
+        if not tree.remove():
+            self._full.append(tree)
+
+    def clear(self) -> None:
+        """Kill what an earlier agent left below the root."""
+        if self._root is None:
+            return
+        for entry in list(os.scandir(self._root)):
+            if entry.is_dir():
+                _write(f"{entry.path}/cgroup.kill", "1")
+                self._next = max(self._next, int(entry.name) + 1 if entry.name.isdigit() else 1)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
