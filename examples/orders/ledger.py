@@ -25,7 +25,6 @@ from urllib.parse import urlsplit
 TRIES = 5
 PSQL = "/usr/lib/postgresql/15/bin/psql"  # the one in /usr/bin is a Perl script that starts this one
 CANNOT_CONNECT = 2
-RECOVERY_SECONDS = 15.0
 
 
 def place(netloc: str, key: str, timeout: float) -> int | None:
@@ -72,21 +71,25 @@ def write(url: str, ledger: str, rate: float, customers: int, timeout: float) ->
     threading.Event().wait()
 
 
-def in_database(database: str) -> list[tuple[str, int]]:
+class Unreachable(Exception):
+    """The database cannot be asked; the text says why."""
+
+
+def in_database(database: str, wait: float) -> list[tuple[str, int]]:
     """Key and id of every order placed here, from PostgreSQL itself: the service may have them from its cache.
 
-    A database that recovers from a crash is waited for.
+    A database that is starting is waited for, `wait` seconds at most. Raises Unreachable.
     """
     sql = "SELECT idempotency_key, id FROM orders WHERE customer = 'ledger'"
     command = [PSQL, "-X", "-AtF", " ", "-h", "127.0.0.1", "-U", "orders", "-d", database, "-c", sql]
     environment = {"PGPASSWORD": "orders", "PGCONNECT_TIMEOUT": "5", **os.environ}
-    deadline = time.monotonic() + RECOVERY_SECONDS
+    deadline = time.monotonic() + wait
     while True:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20, check=False)
         if done.returncode == 0:
             break
         if done.returncode != CANNOT_CONNECT or time.monotonic() > deadline:
-            sys.exit(f"the database cannot be asked: {done.stderr.strip()}")
+            raise Unreachable(done.stderr.strip())
         time.sleep(0.5)
     return [(key, int(number)) for key, _, number in (line.partition(" ") for line in done.stdout.splitlines())]
 
@@ -99,15 +102,25 @@ def acknowledged(ledger: str) -> set[tuple[str, int]]:
     return {(key, int(number)) for key, number in (line.split() for line in lines if line.endswith("\n"))}
 
 
-def lost(database: str, ledger: str) -> int:
+def lost(sold: list[tuple[str, int]], promised: set[tuple[str, int]]) -> int:
     """Acknowledged under an id that the database does not have, or has given to another order since."""
-    return len(acknowledged(ledger) - set(in_database(database)))
+    return len(promised - set(sold))
 
 
-def twice(database: str, ledger: str) -> int:
+def twice(sold: list[tuple[str, int]], promised: set[tuple[str, int]]) -> int:
     """Extra orders: the customer clicked once, and pays for each of them. Unacknowledged ones count too."""
-    keys = [key for key, _ in in_database(database)]
-    return len(keys) - len(set(keys))
+    return len(sold) - len({key for key, _ in sold})
+
+
+def check(what: str, database: str, ledger: str, wait: float, unreachable: int | None) -> None:
+    promised = acknowledged(ledger)
+    try:
+        number = {"lost": lost, "twice": twice}[what](in_database(database, wait), promised)
+    except Unreachable as error:
+        if unreachable is None:
+            sys.exit(f"the database cannot be asked: {error}")
+        number = unreachable
+    print(f"{what} {number}")
 
 
 def main() -> None:
@@ -118,9 +131,11 @@ def main() -> None:
     writing.add_argument("--rate", type=float, default=5.0, help="orders a second, all customers together")
     writing.add_argument("--customers", type=int, default=3)
     writing.add_argument("--timeout", type=float, default=2.0, help="seconds a customer waits for an answer")
-    checks = {"lost": lost, "twice": twice}
-    for name in checks:
-        commands.add_parser(name).add_argument("--database", required=True)
+    for name in ("lost", "twice"):
+        checking = commands.add_parser(name)
+        checking.add_argument("--database", required=True)
+        checking.add_argument("--wait", type=float, default=15.0, help="seconds that a starting database is given")
+        checking.add_argument("--unreachable", type=int, help="printed instead of an error when it cannot be asked")
     for command in commands.choices.values():
         command.add_argument("--ledger", default="/run/ledger")
     given = vars(parser.parse_args())
@@ -128,7 +143,7 @@ def main() -> None:
     if name == "write":
         write(**given)
     else:
-        print(f"{name} {checks[name](**given)}")
+        check(name, **given)
 
 
 if __name__ == "__main__":

@@ -86,11 +86,19 @@ def test_an_empty_ledger_proves_nothing(tmp_path):
         ([("a", 1), ("b", 2), ("c", 4), ("c", 5), ("c", 6)], 0, 2),
     ],
 )
-def test_lost_and_twice(tmp_path, monkeypatch, in_database, lost, twice):
-    (tmp_path / "ledger").write_text("a 1\nb 2\n")
-    monkeypatch.setattr(ledger, "in_database", lambda database: in_database)
-    assert ledger.lost("orders", str(tmp_path / "ledger")) == lost
-    assert ledger.twice("orders", str(tmp_path / "ledger")) == twice
+def test_lost_and_twice(in_database, lost, twice):
+    promised = {("a", 1), ("b", 2)}
+    assert ledger.lost(in_database, promised) == lost
+    assert ledger.twice(in_database, promised) == twice
+
+
+def test_a_database_that_cannot_be_asked_is_an_error_unless_told_otherwise(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ledger").write_text("a 1\n")
+    monkeypatch.setattr(ledger, "PSQL", "/usr/bin/false")
+    with pytest.raises(SystemExit, match="cannot be asked"):
+        ledger.check("lost", "orders", str(tmp_path / "ledger"), 0, None)
+    ledger.check("lost", "orders", str(tmp_path / "ledger"), 0, -1)
+    assert capsys.readouterr().out == "lost -1\n"
 
 
 def count(shop: Shop, what: str, variant: str, path: Path) -> int:
