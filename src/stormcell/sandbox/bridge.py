@@ -50,21 +50,36 @@ class Bridge:
                 "a blocking call inside the event loop would wait for itself",
                 remedy="use AsyncSandbox in coroutines and in callbacks of AsyncSandbox",
             )
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                self._cancel(future)
-            raise
+        return self._finish(work, lambda: None)
 
-    @staticmethod
-    def _cancel(future: Future[Any]) -> None:
-        """Cancel and wait for the clean-up, but not for ever."""
-        finished = threading.Event()
-        future.add_done_callback(lambda _: finished.set())
-        future.cancel()
-        finished.wait(CLEANUP_SECONDS)
+    def _finish(self, work: Coroutine[Any, Any, T], meanwhile: Callable[[], None]) -> T:
+        """Start `work`, do `meanwhile` here, return the result; on any exception here end the work first."""
+        result: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            tasks.append(self.loop.create_task(work))
+            tasks[0].add_done_callback(lambda task: _hand_over(task, result))
+
+        def cancel() -> None:
+            # an interrupt may come before `start` was even queued
+            if tasks:
+                tasks[0].cancel()
+            else:
+                work.close()
+                result.cancel()
+
+        try:
+            self.loop.call_soon_threadsafe(start)
+            meanwhile()
+            return result.result()
+        except BaseException:
+            if not result.done():
+                over = threading.Event()  # futures.wait() is not woken by a cancelled future
+                result.add_done_callback(lambda _: over.set())
+                self.loop.call_soon_threadsafe(cancel)
+                over.wait(CLEANUP_SECONDS)
+            raise
 
     def run_with_callbacks(self, work: Callable[[Relay], Coroutine[Any, Any, T]]) -> T:
         """Like `run`, but what `work` hands to the relay is called in this thread, one at a time and in order."""
@@ -76,14 +91,7 @@ class Bridge:
             finally:
                 relay.end()
 
-        future = asyncio.run_coroutine_threadsafe(wrapped(), self.loop)
-        try:
-            relay.serve()
-            return future.result()
-        except BaseException:
-            if not future.done():
-                self._cancel(future)
-            raise
+        return self._finish(wrapped(), relay.serve)
 
     def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
         """The items of an async iterator, fetched one by one as they are asked for."""
@@ -97,6 +105,15 @@ class Bridge:
 
         while (item := self.run(one())) is not nothing:
             yield item  # type: ignore[misc]  # `nothing` is the only other thing it can be
+
+
+def _hand_over(task: asyncio.Task[T], result: Future[T]) -> None:
+    if task.cancelled():
+        result.cancel()
+    elif error := task.exception():
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())
 
 
 class Relay:

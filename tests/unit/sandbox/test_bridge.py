@@ -3,6 +3,7 @@ import os
 import signal
 import threading
 import warnings
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,11 +14,11 @@ from stormcell.spec.errors import SandboxError
 def test_runs_a_coroutine_and_returns_or_raises_what_it_does():
     bridge = Bridge.current()
 
-    async def give(value):
+    async def give(value: int) -> int:
         await asyncio.sleep(0)
         return value
 
-    async def fail():
+    async def fail() -> None:
         raise KeyError("x")
 
     assert bridge.run(give(5)) == 5
@@ -28,7 +29,7 @@ def test_runs_a_coroutine_and_returns_or_raises_what_it_does():
 def test_there_is_one_loop_for_all_threads():
     loops = set()
 
-    async def which():
+    async def which() -> None:
         loops.add(asyncio.get_running_loop())
 
     def use():
@@ -45,10 +46,10 @@ def test_there_is_one_loop_for_all_threads():
 def test_a_blocking_call_inside_the_loop_is_an_error_and_no_deadlock():
     bridge = Bridge.current()
 
-    async def inner():
+    async def inner() -> int:
         return 1
 
-    async def outer():
+    async def outer() -> int:
         return bridge.run(inner())
 
     with pytest.raises(SandboxError, match="wait for itself"):
@@ -60,7 +61,7 @@ def test_an_interrupt_cancels_the_work_and_waits_for_its_clean_up(monkeypatch):
     cleaned = []
     begun = threading.Event()
 
-    async def work():
+    async def work() -> None:
         begun.set()
         try:
             await asyncio.sleep(600)
@@ -116,7 +117,7 @@ def test_what_a_callback_raises_reaches_the_caller_through_the_work():
 def test_iterate_fetches_one_at_a_time():
     made = []
 
-    async def numbers():
+    async def numbers() -> AsyncIterator[int]:
         for n in range(5):
             made.append(n)
             yield n
