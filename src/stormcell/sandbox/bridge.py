@@ -16,6 +16,9 @@ from stormcell.spec.errors import SandboxError
 T = TypeVar("T")
 
 CLEANUP_SECONDS = 30.0
+LOOK_SECONDS = 0.5
+"""A signal that comes just before a thread blocks on a lock does not wake it: Python's handler waits for the thread,
+and the thread for the lock. So no wait is for ever."""
 
 
 class Bridge:
@@ -55,6 +58,8 @@ class Bridge:
     def _finish(self, work: Coroutine[Any, Any, T], meanwhile: Callable[[], None]) -> T:
         """Start `work`, do `meanwhile` here, return the result; on any exception here end the work first."""
         result: Future[T] = Future()
+        over = threading.Event()
+        result.add_done_callback(lambda _: over.set())
         tasks: list[asyncio.Task[T]] = []
 
         def start() -> None:
@@ -72,11 +77,11 @@ class Bridge:
         try:
             self.loop.call_soon_threadsafe(start)
             meanwhile()
+            while not over.wait(LOOK_SECONDS):
+                pass
             return result.result()
         except BaseException:
-            if not result.done():
-                over = threading.Event()  # futures.wait() is not woken by a cancelled future
-                result.add_done_callback(lambda _: over.set())
+            if not over.is_set():
                 self.loop.call_soon_threadsafe(cancel)
                 over.wait(CLEANUP_SECONDS)
             raise
@@ -139,7 +144,13 @@ class Relay:
 
     def serve(self) -> None:
         """Make the calls until the end. What a callback raises goes back to the loop, and from there to the caller."""
-        while (item := self._calls.get()) is not None:
+        while True:
+            try:
+                item = self._calls.get(timeout=LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            if item is None:
+                return
             call, future = item
             if not future.set_running_or_notify_cancel():
                 continue
