@@ -12,6 +12,10 @@ COMMANDS: dict[str, str] = {
     "init": "stormcell.guest.init:main",
     "agent": "stormcell.guest.agent:main",
     "service": "stormcell.guest.control:main",
+    "run-plan": "stormcell.guest.runner:main",
+    "undo": "stormcell.guest.undo:main",
+    "needs": "stormcell.guest.needs:main",
+    "probe": "stormcell.guest.probes:main",
 }
 
 

@@ -1,0 +1,53 @@
+"""One JSON event a line, as it happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from collections.abc import Callable
+from typing import Any
+
+_PIECE = select.PIPE_BUF
+_PATIENCE = 30.0
+"""Seconds to wait for a reader. A run whose events nobody takes is a run without a host."""
+
+
+class Events:
+    """Writes events to a descriptor; `n` counts them. `lost` is called once, when nobody reads any more."""
+
+    def __init__(self, fd: int, now: Callable[[], float], lost: Callable[[str], None]) -> None:
+        self._fd = fd
+        self._now = now
+        self._lost = lost
+        self._gone = False
+        self._next = 0
+        self.step = ""
+        self.phase = ""
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Write one event. Never raises: what was begun must be undone, whether or not somebody reads of it."""
+        record = {"n": self._next, "t": round(self._now(), 9), "event": event}
+        if self.step:
+            record |= {"step": self.step, "phase": self.phase}
+        self._next += 1
+        self._write(json.dumps(record | fields, allow_nan=False).encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        """A pipe that polls as writable takes PIPE_BUF bytes without blocking (pipe(7))."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLOUT)
+        for start in range(0, len(data), _PIECE):
+            if self._gone:
+                return
+            try:
+                if not poll.poll(_PATIENCE * 1000):
+                    self._give_up(f"nobody read the events for {_PATIENCE:g} s")
+                else:
+                    os.write(self._fd, data[start : start + _PIECE])
+            except OSError as error:
+                self._give_up(f"the events could not be written ({error.strerror})")
+
+    def _give_up(self, why: str) -> None:
+        self._gone = True
+        self._lost(why)

@@ -1,0 +1,249 @@
+"""The plan runner: carries out the guest's steps of a plan on the monotonic clock, one JSON event a line.
+
+Reads one line {"plan", "start", "undo_receipts"?} on stdin, then {"go": STEP} for each step of the host's that it
+awaits; {"stop": CODE, "text": ...} at any time ends the run early. The end of stdin means that the host is gone.
+Whatever ends the run after an act began, everything begun is undone and every load stopped before `end` is written.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from stormcell.guest import measure, probes, readings, recovery
+from stormcell.guest.events import Events
+from stormcell.guest.lifeline import Lifeline, Stop
+from stormcell.guest.loads import Loads
+from stormcell.guest.needs import missing
+from stormcell.guest.running import Finished, Runnery
+
+_FIRST_LINE_S = 30.0
+_LOAD_GRACE_S = 5.0
+Step = Mapping[str, Any]
+
+
+class Runner:
+    """One run of one plan, from the step with index `start`."""
+
+    def __init__(self, plan: Mapping[str, Any], start: int, lifeline: Lifeline, events: Events) -> None:
+        self._plan = plan
+        self._start = start
+        self._lifeline = lifeline
+        self._events = events
+        self._runnery = Runnery(lifeline)
+        self._loads = Loads(lifeline, self._runnery.forest, events)
+        self._begun: dict[str, list[dict[str, Any]]] = {}
+        self._acted_at = 0.0
+        self._undone_at = 0.0
+        self._steps: dict[str, Callable[[Step], None]] = {
+            "run": self._run,
+            "load": lambda step: self._loads.start(step["load"], step["command"]),
+            "unload": lambda step: self._loads.stop(step["load"], step["grace_s"]),
+            "needs": self._needs,
+            "probe": self._probe,
+            "apply": lambda step: self._apply(step["fault"]),
+            "wait": self._wait,
+            "undo": lambda step: self._undo(step["fault"]),
+            "recover": self._recover,
+        }
+
+    def adopt(self, undo_receipts: Mapping[str, Mapping[str, Any]]) -> None:
+        """Faults that an earlier runner began and that this one has to undo."""
+        for fault, receipt in undo_receipts.items():
+            self._begun[fault] = list(receipt["undo"])
+
+    def perform(self) -> bool:
+        """All steps. False when the run ended early; what was begun is undone in either case."""
+        try:
+            for step in self._plan["steps"][self._start :]:
+                self._events.step, self._events.phase = step["id"], step["phase"]
+                self._events.emit("step")
+                self._lifeline.sleep(0)
+                self._perform(step)
+                self._loads.look()
+            return True
+        except Stop as stop:
+            self._events.emit("stop", code=stop.code, text=stop.text)
+        except Exception as error:
+            self._events.emit("stop", code="runner_error", text=f"{type(error).__name__}: {error}")
+        finally:
+            self._clean_up()
+        return False
+
+    def _perform(self, step: Step) -> None:
+        if step["on"] == "host":
+            self._await(step["id"])
+        elif step["do"] in self._steps:
+            self._steps[step["do"]](step)
+        else:
+            raise Stop("runner_error", f"this runner knows no step '{step['do']}'")
+
+    def _clean_up(self) -> None:
+        self._lifeline.closing = True
+        jobs = [partial(self._undo, fault) for fault in reversed(self._begun)]
+        for job in (*jobs, partial(self._loads.stop_all, _LOAD_GRACE_S)):
+            try:
+                job()
+            except Exception as error:
+                self._events.emit("stop", code="runner_error", text=f"while undoing: {type(error).__name__}: {error}")
+
+    def _await(self, step: str) -> None:
+        self._events.emit("await")
+        said = self._lifeline.line(None)
+        if said.get("go") != step:
+            raise Stop("runner_error", f"the host said {said!r} while the step '{step}' was awaited")
+
+    def _run(self, step: Step) -> None:
+        done = self._runnery.run(step["command"])
+        self._events.emit("output", **done.output())
+        if not readings.accepted(step["command"], done.output()):
+            raise Stop("setup_failed", f"the step '{step['id']}' {_failure(done)}")
+
+    def _needs(self, step: Step) -> None:
+        fault = self._plan["faults"][step["fault"]]
+        lacking = missing(fault["needs"], self._runnery.run)
+        self._events.emit("needs", fault=step["fault"], missing=lacking)
+        if lacking:
+            raise Stop("unsupported", f"{fault['kind']} cannot be done in this guest: {'; '.join(lacking)}")
+        for command in fault["warm"]:
+            self._events.emit("output", **self._runnery.run(command).output())
+
+    def _take(self, name: str, spec: Mapping[str, Any], promising: recovery.Promising | None = None) -> probes.Taken:
+        seed = f"{self._plan['seed']}/{self._events.step}"
+        kind = self._plan["probes"][name]["kind"]
+        return probes.take(kind, spec, seed=seed, wait=self._lifeline.wait, run=self._runnery.run, promising=promising)
+
+    def _probe(self, step: Step) -> None:
+        name, planned = step["probe"], self._plan["probes"][step["probe"]]
+        began = self._lifeline.now()
+        taken = self._take(name, planned["spec"])
+        fields = measure.report(
+            planned["kind"], planned["spec"], step["phase"], step["bounds"], taken.samples, taken.detail
+        )
+        self._events.emit("probe", probe=name, vantage="guest", began=round(began, 9), **fields)
+        if step["gate"] and not fields["measured"]:
+            raise Stop("measured_nothing", f"probe '{name}' measured nothing before the fault")
+        if step["gate"] and not fields["holds"]:
+            broken = ", ".join(
+                f"{c['metric']} {c['wanted']} (measured {c['measured']})" for c in fields["checks"] if not c["holds"]
+            )
+            raise Stop("broken_before", f"probe '{name}' did not hold before the fault: {broken}")
+
+    def _recover(self, step: Step) -> None:
+        name, planned = step["probe"], self._plan["probes"][step["probe"]]
+        fields = recovery.until_holds(
+            planned["kind"],
+            planned["spec"],
+            step["bounds"],
+            within=step["within_s"],
+            every=step["every_s"],
+            elapsed=lambda: self._lifeline.now() - self._undone_at,
+            take=lambda spec, promising: self._take(name, spec, promising),
+            sleep=self._lifeline.sleep,
+        )
+        self._events.emit("recovered", probe=name, vantage="guest", **fields)
+
+    def _wait(self, step: Step) -> None:
+        since = self._lifeline.now() - self._acted_at if step["since_act"] else 0.0
+        self._lifeline.sleep(max(0.0, step["seconds"] - since))
+
+    def _reading(self, name: str, label: str) -> dict[str, Any]:
+        reading = readings.take_reading(self._plan["faults"][name]["read"], self._runnery.run, self._lifeline.now())
+        self._events.emit("reading", fault=name, label=label, reading=reading)
+        return reading
+
+    def _apply(self, name: str) -> None:
+        fault = self._plan["faults"][name]
+        before = self._reading(name, "before")
+        undo = readings.filled_in(fault["undo"], before)
+        readings.save_receipt(name, {"fault": name, "kind": fault["kind"], "undo": undo, "before": before})
+        self._events.emit("receipt", fault=name, undo=undo)
+        self._begun[name] = undo
+        outputs: list[dict[str, Any]] = []
+        for command in fault["apply"]:
+            done = self._runnery.run(command)
+            outputs.append(done.output())
+            if not readings.accepted(command, outputs[-1]):
+                self._events.emit("applied", fault=name, ok=False, outputs=outputs)
+                raise Stop("apply_failed", f"{fault['kind']}: `{' '.join(command['argv'])}` {_failure(done)}")
+        self._acted_at = self._lifeline.now()
+        self._events.emit("applied", fault=name, ok=True, outputs=outputs)
+        self._reading(name, "during")
+
+    def _undo(self, name: str) -> None:
+        undo = self._begun.get(name)
+        if undo is None:
+            raise Stop("runner_error", f"'{name}' was not begun by this runner, and no receipt of it was given")
+        closing, self._lifeline.closing = self._lifeline.closing, True
+        del self._begun[name]
+        try:
+            self._reading(name, "after")
+        finally:
+            ok, outputs = readings.undo_all(undo, self._runnery.run)
+            self._undone_at = self._lifeline.now()
+            if ok:
+                readings.forget_receipt(name)
+            self._events.emit("undone", fault=name, ok=ok, outputs=outputs)
+            self._reading(name, "undone")
+            self._lifeline.closing = closing
+
+
+def _failure(done: Finished) -> str:
+    how = f"ended with exit code {done.outcome}" if isinstance(done.outcome, int) else f"failed ({done.outcome})"
+    said = (done.err.strip() or done.out.strip())[-400:]
+    return f"{how}: {said}" if said else how
+
+
+def _identity() -> dict[str, Any]:
+    found: dict[str, Any] = {"wall": time.time(), "pid": os.getpid()}
+    for key, path in (
+        ("boot_id", "/proc/sys/kernel/random/boot_id"),
+        ("generation", "/run/stormcell/generation"),
+    ):
+        try:
+            with open(path, encoding="ascii") as file:
+                found[key] = file.read().strip()
+        except OSError:
+            found[key] = None
+    return found
+
+
+def _private_descriptors() -> tuple[int, int]:
+    """Ours for the host's lines and for the events; commands and stray prints get neither."""
+    control, events = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    return control, events
+
+
+def main(argv: Sequence[str]) -> int:
+    """`run-plan`. Exit code 0 when every step was carried out, 1 when the run ended early; the events say why."""
+    control, out = _private_descriptors()
+    lifeline = Lifeline(control)
+    lifeline.heed_signals()
+    events = Events(out, lifeline.now, lambda why: lifeline.stop("interrupted", why))
+    complete = False
+    try:
+        request = lifeline.line(_FIRST_LINE_S)
+        plan = request["plan"]
+        runner = Runner(plan, request.get("start", 0), lifeline, events)
+        runner.adopt(request.get("undo_receipts") or {})
+        lifeline.deadline(plan["deadline_s"])
+        events.emit("begin", **_identity())
+        complete = runner.perform()
+    except Stop as stop:
+        events.emit("stop", code=stop.code, text=stop.text)
+    except TimeoutError:
+        events.emit("stop", code="runner_error", text=f"no plan came within {_FIRST_LINE_S:g} s")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        events.emit("stop", code="runner_error", text=f"the plan cannot be read: {type(error).__name__}: {error}")
+    events.step = ""
+    events.emit("end")
+    sys.stdout.flush()
+    return 0 if complete else 1

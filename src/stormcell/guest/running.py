@@ -1,0 +1,235 @@
+"""Run one command to its end, its deadline or an interruption: bounded output, and no tree left at the deadline."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from stormcell.guest import spawn
+from stormcell.guest.lifeline import Lifeline
+from stormcell.guest.trees import Forest, Tree
+
+LIMIT = 256 << 10
+"""Bytes kept of each of the two outputs of a command."""
+_DRAIN = 0.2
+"""Seconds after its end that a command's pipes may stay open: a daemon that it left behind may hold them for ever."""
+_KILLED = 2.0
+CGROUPS = "/sys/fs/cgroup"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended: `outcome` is its exit code, "timeout", "signal:N" or "not_started"."""
+
+    outcome: int | str
+    out: str
+    err: str
+    truncated: bool
+    seconds: float
+
+    def output(self) -> dict[str, Any]:
+        """As an Output of the receipts: `exit` is null when there is no exit code, and `err` ends with the reason."""
+        said = {"timeout": "its deadline passed and it was killed", "not_started": "it was not started"}
+        code = self.outcome if isinstance(self.outcome, int) else None
+        why = "" if code is not None else said.get(str(self.outcome), f"it was ended by {self.outcome}")
+        err = self.err if not why else f"{self.err.rstrip()}\n[{why}]".lstrip()
+        return {"exit": code, "out": self.out, "err": err, "truncated": self.truncated}
+
+
+class Run(Protocol):
+    """Runs a Command given as JSON."""
+
+    def __call__(self, command: Mapping[str, Any], *, limit: int = LIMIT, tail: bool = False) -> Finished:
+        """Keep `limit` bytes of each output: the first ones, or the last with `tail`."""
+
+
+class Pipe:
+    """Reads a child's output as it comes, keeps `limit` bytes of it, and throws the rest away."""
+
+    def __init__(self, lifeline: Lifeline, fd: int, limit: int, tail: bool) -> None:
+        self._lifeline = lifeline
+        self._fd = fd
+        self._limit = limit
+        self._tail = tail
+        self._kept = bytearray()
+        self.truncated = False
+        lifeline.loop.watch(fd, self._read)
+
+    @property
+    def open(self) -> bool:
+        """Not yet at its end."""
+        return self._fd >= 0
+
+    @property
+    def text(self) -> str:
+        """What was kept; what is no UTF-8 is replaced."""
+        return self._kept.decode(errors="replace")
+
+    def close(self) -> None:
+        """May be said twice."""
+        if self._fd >= 0:
+            self._lifeline.loop.unwatch(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read(self, _events: int) -> None:
+        while self._fd >= 0:
+            try:
+                data = os.read(self._fd, 65536)
+            except BlockingIOError:
+                return
+            if not data:
+                self.close()
+                return
+            self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        if not self._tail:
+            data, rest = data[: self._limit - len(self._kept)], data[self._limit - len(self._kept) :]
+            self.truncated |= bool(rest)
+        self._kept += data
+        if len(self._kept) > self._limit:
+            del self._kept[: len(self._kept) - self._limit]
+            self.truncated = True
+
+
+class Process:
+    """A started command and its pipes. Raises spawn.NotStarted, also for what only the child could find out."""
+
+    def __init__(
+        self, lifeline: Lifeline, forest: Forest, command: Mapping[str, Any], *, limit: int = LIMIT, tail: bool = False
+    ) -> None:
+        self._lifeline = lifeline
+        self._forest = forest
+        self.tree: Tree = forest.plant()
+        self.began = time.monotonic()
+        self.status: int | None = None
+        self.seconds = 0.0
+        self._stdin = memoryview(command.get("stdin", "").encode())
+        asked = spawn.Command(command["argv"], command.get("cwd") or "/", command.get("env") or {}, command.get("user"))
+        try:
+            self._child = spawn.spawn(
+                lambda: spawn.run_command(asked, self.tree.environment()),
+                stdin=bool(self._stdin),
+                enter=self.tree.enter,
+            )
+        except spawn.NotStarted:
+            forest.fell(self.tree)
+            raise
+        self.pid = self._child.pid
+        self.out = Pipe(lifeline, self._child.stdout, limit, tail)
+        self.err = Pipe(lifeline, self._child.stderr, limit, tail)
+        self._report = Pipe(lifeline, self._child.report, LIMIT, False)
+        self._input = self._child.stdin
+        if self._input >= 0:
+            lifeline.loop.watch(self._input, self._feed)
+        lifeline.loop.watch(self._child.pidfd, self._exit)
+
+    @property
+    def ended(self) -> bool:
+        """Its main process is over."""
+        return self.status is not None
+
+    @property
+    def quiet(self) -> bool:
+        """It ended, and so did its pipes."""
+        return self.ended and not (self.out.open or self.err.open or self._report.open)
+
+    def kill(self) -> None:
+        """The whole tree, now; waits a little for the main process."""
+        try:
+            self.tree.kill(None if self.ended else self.pid)
+        except OSError:
+            pass
+        self._lifeline.settle(lambda: self.quiet, _KILLED)
+
+    def finish(self, *, timed_out: bool = False) -> Finished:
+        """Let go of everything. A process that could not be killed is left behind as "timeout"."""
+        for pipe in (self.out, self.err, self._report):
+            pipe.close()
+        self._close_input()
+        if not self.ended:
+            self._lifeline.loop.unwatch(self._child.pidfd)
+            os.close(self._child.pidfd)
+        self._forest.fell(self.tree)
+        outcome: int | str = "timeout"
+        err = self.err.text
+        if self._report.text:
+            outcome, err = "not_started", _reason(self._report.text)
+        elif self.status is not None and not timed_out:
+            code = os.waitstatus_to_exitcode(self.status)
+            outcome = code if code >= 0 else f"signal:{-code}"
+        truncated = self.out.truncated or self.err.truncated
+        return Finished(outcome, self.out.text, err, truncated, self.seconds or time.monotonic() - self.began)
+
+    def _exit(self, _events: int) -> None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.status = status
+            self.seconds = time.monotonic() - self.began
+            self._lifeline.loop.unwatch(self._child.pidfd)
+            os.close(self._child.pidfd)
+
+    def _feed(self, _events: int) -> None:
+        while self._stdin and self._input >= 0:
+            try:
+                self._stdin = self._stdin[os.write(self._input, self._stdin) :]
+            except BlockingIOError:
+                return
+            except OSError:  # nobody reads it
+                break
+        self._close_input()
+
+    def _close_input(self) -> None:
+        if self._input >= 0:
+            self._lifeline.loop.unwatch(self._input)
+            os.close(self._input)
+            self._input = -1
+
+
+class Runnery:
+    """Runs commands one at a time."""
+
+    def __init__(self, lifeline: Lifeline) -> None:
+        self._lifeline = lifeline
+        self.forest = Forest(own_cgroup())
+
+    def run(self, command: Mapping[str, Any], *, limit: int = LIMIT, tail: bool = False) -> Finished:
+        """To its end, or to the end of `timeout_s`. What interrupts the wait kills the command, then goes on."""
+        try:
+            process = Process(self._lifeline, self.forest, command, limit=limit, tail=tail)
+        except (spawn.NotStarted, OSError) as error:
+            return Finished("not_started", "", str(error), False, 0.0)
+        in_time = False
+        try:
+            in_time = self._lifeline.until(lambda: process.ended, command.get("timeout_s", 30.0))
+            if in_time:
+                self._lifeline.settle(lambda: process.quiet, _DRAIN)
+        finally:
+            if not in_time:
+                process.kill()
+            finished = process.finish(timed_out=not in_time)
+        return finished
+
+
+def own_cgroup() -> str | None:
+    """The cgroup v2 folder of this process, if cgroups can be made in it; there, a tree is killed by the kernel."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            place = next(line[3:].rstrip("\n") for line in file if line.startswith("0::"))
+    except (OSError, StopIteration):
+        return None
+    folder = CGROUPS + place.rstrip("/")
+    usable = place != "/" and os.path.exists(f"{folder}/cgroup.kill") and os.access(f"{folder}/cgroup.procs", os.W_OK)
+    return folder if usable and os.access(folder, os.W_OK) else None
+
+
+def _reason(report: str) -> str:
+    try:
+        return str(json.loads(report)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "no reason was given"
