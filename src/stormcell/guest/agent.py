@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stormcell.guest import exec as commands
-from stormcell.guest import wire
+from stormcell.guest import fileops, files, wire
 from stormcell.guest.kernel import boot_id
 from stormcell.guest.loop import Loop
 from stormcell.guest.port import Port
@@ -78,7 +78,7 @@ def _exec(agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> 
     port.streams[stream] = commands.start(port, stream, request, agent.forest)
 
 
-HANDLERS: dict[str, Handler] = {"hello": _hello, "exec": _exec}
+HANDLERS: dict[str, Handler] = {"hello": _hello, "exec": _exec, **dict.fromkeys(fileops.OPERATIONS, files.serve)}
 
 
 def main(argv: Sequence[str]) -> int:

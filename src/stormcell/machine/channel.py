@@ -133,7 +133,7 @@ class Channel:
             )
         )
         if resumed.generation != identity.generation:
-            raise self._violated("the guest acknowledged another generation")
+            raise self.violated("the guest acknowledged another generation")
         return resumed
 
     async def sync(self, timeout: float = 120.0) -> None:
@@ -192,7 +192,7 @@ class Channel:
         try:
             return read()
         except WireError as error:
-            raise self._violated(str(error)) from None
+            raise self.violated(str(error)) from None
 
     def receive(self, data: bytes) -> None:
         """Bytes from the guest."""
@@ -204,7 +204,7 @@ class Channel:
                 if self._broken:
                     return
         except WireError as error:
-            self._violated(str(error))
+            self.violated(str(error))
 
     def lost(self) -> None:
         """The guest's machine hung up."""
@@ -258,7 +258,8 @@ class Channel:
         if self._transport and not self._broken:
             self._transport.write(wire.encode(kind, stream, payload))
 
-    def _violated(self, reason: str) -> GuestProtocolError:
+    def violated(self, reason: str) -> GuestProtocolError:
+        """Break the channel because of what the guest said; raise the result."""
         error = GuestProtocolError(
             f"the guest broke the protocol: {reason}",
             where=self.where,
