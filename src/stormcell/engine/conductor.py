@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from stormcell.engine.crash import crash
 from stormcell.engine.folder import RunFolder
-from stormcell.engine.hoststeps import HostSteps
+from stormcell.engine.hostprobes import measure_once, until_it_holds
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
-from stormcell.spec.plan import MachineStep, Plan
+from stormcell.spec.plan import MachineStep, Plan, ProbeStep, RecoverStep
 from stormcell.template.model import Template
 
 MAX_LINE = 8 << 20
@@ -32,6 +34,7 @@ class Conductor:
         self.template = template
         self.folder = folder
         self._on_event = on_event
+        self._undone_at = time.monotonic()
         self.events: list[dict[str, Any]] = []
 
     def record(self, event: Mapping[str, Any]) -> None:
@@ -77,48 +80,58 @@ class Conductor:
                 await asyncio.shield(self._release(sandbox))
 
     async def _carry_out(self, sandbox: AsyncSandbox) -> None:
+        """Segments of guest steps, with the acts on the machine between them: a crash takes the runner with it."""
         steps = self.plan.steps
         start = 0
         while start < len(steps):
             step = steps[start]
-            if isinstance(step, MachineStep):
-                start += 1
-                sandbox = await HostSteps(self, sandbox).machine(step)
-                if not step.boot:
+            if not isinstance(step, MachineStep):
+                end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
+                if not await self._segment(sandbox, start, end):
                     return
+                start = end
                 continue
-            ended_at = await self._segment(sandbox, start)
-            if ended_at is None:
+            self.host("step", step=step.id, phase=step.phase)
+            booted_at = await crash(sandbox, step, self.host)
+            if booted_at is None:
                 return
-            start = ended_at
+            self._undone_at = booted_at
+            start += 1
 
-    async def _segment(self, sandbox: AsyncSandbox, start: int) -> int | None:
-        """Let the runner work from step `start`. Returns the index of the machine step it came to, None at its end."""
-        last = next(
-            (i for i, step in enumerate(self.plan.steps) if i >= start and isinstance(step, MachineStep)),
-            len(self.plan.steps),
-        )
-        part = self.plan.model_copy(update={"steps": self.plan.steps[:last]})
-        runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=self.plan.deadline_s + 60)
+    async def _segment(self, sandbox: AsyncSandbox, start: int, end: int) -> bool:
+        """Let the runner carry out the steps from `start` to before `end`. False when the run is over."""
+        part = self.plan.model_copy(update={"steps": self.plan.steps[:end]})
         request = {"plan": part.model_dump(mode="json"), "start": start}
+        runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=self.plan.deadline_s + 60)
         await runner.write_stdin(json.dumps(request).encode() + b"\n")
-        host = HostSteps(self, sandbox)
         ended = stopped = False
-        async for event in _events(runner.stdout()):
+        async for event in _events(runner.stdout):
             self.record({"on": "guest", **event})
-            kind = event.get("event")
-            if kind == "await":
-                await host.carry_out(str(event.get("step")))
-                await runner.write_stdin(json.dumps({"go": event.get("step")}).encode() + b"\n")
-            elif kind == "stop":
-                stopped = True
-            elif kind == "end":
-                ended = True
+            match event["event"]:
+                case "await":
+                    await self._host_step(str(event.get("step")), sandbox.ports)
+                    await runner.write_stdin(json.dumps({"go": event.get("step")}).encode() + b"\n")
+                case "undone":
+                    self._undone_at = time.monotonic()
+                case "stop":
+                    stopped = True
+                case "end":
+                    ended = True
         exit_ = await runner.wait()
         if not ended:
             self.host("lost", code="runner_gone", text=f"the runner in the guest ended without saying so ({exit_})")
-            return None
-        return None if stopped or last == len(self.plan.steps) else last
+        return ended and not stopped
+
+    async def _host_step(self, step_id: str, ports: Mapping[str, int]) -> None:
+        step = next((item for item in self.plan.steps if item.id == step_id and item.on == "host"), None)
+        if isinstance(step, ProbeStep):
+            fields = await measure_once(self.plan, step, ports, self.plan.seed)
+            self.host("probe", step=step.id, phase=step.phase, **fields)
+        elif isinstance(step, RecoverStep):
+            fields = await until_it_holds(self.plan, step, ports, self.plan.seed, self._undone_at)
+            self.host("recovered", step=step.id, phase=step.phase, **fields)
+        else:
+            raise GuestProtocolError(f"the runner awaits a step '{step_id[:80]}' that is none of the host's")
 
     async def _release(self, sandbox: AsyncSandbox) -> None:
         try:
@@ -151,5 +164,5 @@ def _event(line: bytes) -> dict[str, Any]:
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise GuestProtocolError(f"the runner wrote something that is no event: {line[:80]!r}")
     for key in ("h", "on"):
-        event.pop(key, None)
+        event.pop(key, None)  # ours to say
     return event
