@@ -18,7 +18,7 @@ from stormcell.spec.plan import MachineStep
 
 SYSRQ = {"panic": "c", "reboot": "b"}
 EXIT_S = 60.0
-"""A panic waits 1 s (panic=1 on the guest's command line) and then resets; emulated and on a busy host it takes more."""
+"""A panic waits 1 s (panic=1 on the command line) and then resets; emulated on a busy host it takes more."""
 
 
 class Log(Protocol):
