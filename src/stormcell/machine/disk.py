@@ -14,11 +14,11 @@ from stormcell.spec.errors import HostError, NoSpace
 NO_ROOM = {28: "no space left on the device", 122: "disk quota exceeded"}
 
 
-def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow2"]) -> None:
-    """A new, empty qcow2 file over `backing`, with qemu-img. Raises HostError, MissingTool."""
+def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow2"], *, size: int) -> None:
+    """A new, empty qcow2 file of `size` bytes over `backing`, which need not be there yet. Raises HostError."""
     program = tool("qemu-img", "qemu-utils")
     done = subprocess.run(
-        [program, "create", "-q", "-f", "qcow2", "-F", backing_format, "-b", backing, path],
+        [program, "create", "-q", "-u", "-f", "qcow2", "-F", backing_format, "-b", backing, path, str(size)],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     if done.returncode:

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,25 +71,26 @@ def tsc_khz() -> int:
     guest's clock would then run at the wrong speed. Where no code page may be mapped, "cpu MHz" is what is left.
     """
     try:
-        with mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as page:
-            page.write(bytes.fromhex("0f31 48c1e220 4809d0 c3"))  # rdtsc; shl rdx,32; or rax,rdx; ret
-            anchor = ctypes.c_char.from_buffer(page)
-            read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(anchor))
-
-            def sample() -> tuple[int, int]:
-                """Time (ns) and counter, from the quickest of some tries."""
-                tries = []
-                for _ in range(20):
-                    before, counter, after = time.monotonic_ns(), read(), time.monotonic_ns()
-                    tries.append((after - before, (before + after) // 2, counter))
-                return min(tries)[1:]
-
-            (t0, c0), _, (t1, c1) = sample(), time.sleep(0.02), sample()
-            del read, anchor
-            return round((c1 - c0) * 1e6 / (t1 - t0))
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     except OSError:
         match = re.search(r"^cpu MHz\s*: ([0-9.]+)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
         return round(float(match[1]) * 1000) if match else 2_000_000
+    page.write(bytes.fromhex("0f31 48c1e220 4809d0 c3"))  # rdtsc; shl rdx,32; or rax,rdx; ret
+    read = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+    t0, c0 = _quickest(read)
+    time.sleep(0.02)
+    t1, c1 = _quickest(read)
+    return round((c1 - c0) * 1e6 / (t1 - t0))
+
+
+def _quickest(read: Callable[[], int]) -> tuple[int, int]:
+    """Time (ns) and counter at one moment, from the try that was interrupted least."""
+    tries = []
+    for _ in range(20):
+        before, counter, after = time.monotonic_ns(), read(), time.monotonic_ns()
+        tries.append((after - before, (before + after) // 2, counter))
+    _, moment, counter = min(tries)
+    return moment, counter
 
 
 def kernel_release() -> str:

@@ -192,7 +192,11 @@ class Machine:
     async def channel(self, timeout: float = 30.0) -> Channel:
         """A channel to the guest's agent on a free port. Raises SandboxError when all are in use."""
         slot = Slot.take(self.folder, "agent", AGENT_PORTS)
-        return await Channel.connect(slot.path, timeout, lock=slot.detach())
+        try:
+            return await Channel.connect(slot.path, timeout, on_close=slot.release)
+        except BaseException:
+            slot.release()
+            raise
 
     # -- what it is told ------------------------------------------------------------------------------------------
 

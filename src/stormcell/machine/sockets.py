@@ -63,11 +63,6 @@ class Slot:
         if fd >= 0:
             os.close(fd)
 
-    def detach(self) -> int:
-        """The descriptor that holds the lock; whoever closes it releases the slot."""
-        fd, self._fd = self._fd, -1
-        return fd
-
     @classmethod
     def take(cls, folder: Path, kind: str, count: int) -> Slot:
         """The first free one of `<folder>/<kind>.<n>.sock`. Raises SandboxError when all are in use."""

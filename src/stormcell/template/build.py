@@ -1,0 +1,198 @@
+"""A recipe becomes a template: image, boot, provisioning, snapshot. Built aside, verified, then named."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stormcell.machine import accel as acceleration
+from stormcell.machine.disk import make_overlay
+from stormcell.machine.durable import lock, publish
+from stormcell.machine.host import find_qemu, tool
+from stormcell.machine.initramfs import ensure_initramfs
+from stormcell.machine.kernel import Kernel, ensure_kernel
+from stormcell.machine.machine import Machine
+from stormcell.machine.model import Accel, MachineSpec, Shape
+from stormcell.spec.errors import BuildFailed, SandboxError, TemplateError
+from stormcell.spec.home import Home, private_folder
+from stormcell.spec.recipe import MIB, Recipe
+from stormcell.template.digest import Inputs
+from stormcell.template.image import ImageSpec, check_room, ensure_image, image_path, image_ready
+from stormcell.template.manifest import write_manifest
+from stormcell.template.model import Progress, Stage, Template
+from stormcell.template.namespace import remove_tree
+from stormcell.template.provision import Say, provision
+from stormcell.template.store import Store
+
+BOOT_S = 240.0
+"""A boot takes 3-6 s under emulation, several times that on a host whose processors are all busy."""
+
+
+def _ignore(_: Progress) -> None:
+    """Nobody watches."""
+
+
+async def build(
+    recipe: Recipe,
+    *,
+    home: Home | None = None,
+    accel: Accel | None = None,
+    progress: Callable[[Progress], None] = _ignore,
+) -> Template:
+    """The template of this recipe: the one that is there if it matches and is whole, else a new one.
+
+    Raises SpecError, HostError (also MissingTool, NoSpace, NoPermission) before anything is built, and BuildFailed with
+    the console's tail or the output of the script that failed. A build that ends early leaves no template and no
+    process; what a SIGKILL leaves is never used, and removed by the next build.
+    """
+    home = home or Home.current()
+    began = time.monotonic()
+
+    def say(stage: Stage, text: str) -> None:
+        progress(Progress(recipe.name, stage, text, round(time.monotonic() - began, 3)))
+
+    inputs, initrd = await _resolve(recipe, home, accel, say)
+    store = Store(home)
+    if template := _existing(store, inputs.digest):
+        store.remember(recipe.name, inputs.digest)
+        return template
+    private_folder(home.templates)
+    with ExitStack() as held:
+        name = home.templates / f"{inputs.digest}.lock"
+        if not held.enter_context(lock(name, wait=False)):
+            say("image", "waiting for another build of the same template")
+            await asyncio.to_thread(lambda: held.enter_context(lock(name)))
+        if _existing(store, inputs.digest) is None:
+            await _build(inputs, initrd, home, say)
+        template = store.open(inputs.digest)
+        store.remember(recipe.name, inputs.digest)
+    say("done", f"built {template.digest[:12]}")
+    return template
+
+
+def _existing(store: Store, digest: str) -> Template | None:
+    """The template if it is whole. A broken one counts as none: the build replaces it."""
+    try:
+        return store.open(digest)
+    except TemplateError:
+        return None
+
+
+async def _resolve(recipe: Recipe, home: Home, accel: Accel | None, say: Say) -> tuple[Inputs, Path]:
+    """All inputs, the image's included. Deciding on acceleration takes up to 20 s, the image 40 s: side by side."""
+    contents = recipe.contents()
+    qemu = find_qemu()
+    tool("qemu-img", "qemu-utils")
+    kernel = await asyncio.to_thread(ensure_kernel, home, lambda text: say("kernel", text))
+    initrd = await asyncio.to_thread(ensure_initramfs, home, kernel)
+    image = ImageSpec.of(recipe.packages, kernel, recipe.disk.size, recipe.disk.inodes)
+    decided = accel or _known_accel(home, kernel)
+    if decided is None or not image_ready(home, image):
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                trial = None
+                if decided is None:
+                    say("accel", f"trying whether KVM starts a guest (at most {acceleration.DEADLINE_S:g} s)")
+                    trial = tasks.create_task(acceleration.choose(home, kernel))
+                tasks.create_task(ensure_image(home, image, lambda text: say("image", text)))
+            if trial is not None:
+                say("accel", trial.result().reason)
+                decided = trial.result().accel
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+    assert decided is not None
+    shape = Shape(recipe.memory // MIB, recipe.vcpus, decided)
+    return Inputs(recipe, contents, image, initrd.stem, qemu, shape), initrd
+
+
+def _known_accel(home: Home, kernel: Kernel) -> Accel | None:
+    choice = acceleration.forced() or acceleration.refused_at_once() or acceleration.remembered(home, kernel)
+    return choice.accel if choice else None
+
+
+async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
+    final = home.templates / inputs.digest
+    work = final.with_name(f"{inputs.digest}.new")
+    check_room(home.templates, inputs.recipe.memory + (2 << 30))
+    remove_tree(work)
+    work.mkdir(mode=0o700)
+    try:
+        new = work / "template"
+        new.mkdir(mode=0o700)
+        shutil.copyfile(inputs.image.kernel.image, new / "vmlinuz")
+        shutil.copyfile(initrd, new / "initrd.cpio")
+        size = inputs.recipe.disk.size
+        make_overlay(new / "disk.qcow2", image_path(home, inputs.image), "raw", size=size)
+        await _snapshot(inputs, new, work / "run", say)
+        make_overlay(new / "overlay.qcow2", final / "disk.qcow2", "qcow2", size=size)
+        await asyncio.to_thread(_publish, inputs, new, final)
+    finally:
+        remove_tree(work)
+
+
+def _publish(inputs: Inputs, new: Path, final: Path) -> None:
+    recipe = inputs.recipe
+    about = {
+        "name": recipe.name,
+        "description": recipe.description,
+        "built": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": str(recipe.source or ""),
+        "folder": str(final),
+        "services": [service.name for service in recipe.services],
+        "inputs": inputs.as_dict(),
+    }
+    write_manifest(new, about)
+    remove_tree(final)
+    publish(new, final)
+
+
+async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> None:
+    """Boot, provision, save."""
+    spec = MachineSpec(
+        name=f"template-{inputs.recipe.name}",
+        shape=inputs.shape,
+        kernel=new / "vmlinuz",
+        initrd=new / "initrd.cpio",
+        disk=new / "disk.qcow2",
+        memory=new / "memory",
+        share=True,
+    )
+    say("boot", f"booting the guest ({inputs.shape.accel})")
+    machine = await Machine.start(spec, folder)
+    try:
+        await _prepared(machine, inputs, say)
+        say("snapshot", "saving the snapshot")
+        await machine.save_state(new / "state")
+    finally:
+        try:
+            await machine.kill()
+        finally:
+            await machine.close()
+
+
+async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
+    try:
+        async with await machine.channel() as channel:
+            await channel.hello(BOOT_S)
+            await provision(channel, inputs.recipe, inputs.contents, say)
+    except BuildFailed as error:
+        console = await machine.console()
+        raise BuildFailed(
+            error.what,
+            where=_place(inputs.recipe, error.where),
+            remedy=error.remedy,
+            detail=f"{error.detail.rstrip()}\n--- console\n{console}",
+        ) from error
+    except SandboxError as error:
+        ended = await machine.wait_exit(1.0)
+        why = f"the guest ended by itself ({ended.reason})" if ended else f"the guest is lost: {error.what}"
+        raise BuildFailed(why, where=inputs.recipe.name, detail=await machine.console()) from error
+
+
+def _place(recipe: Recipe, part: str) -> str:
+    return f"{recipe.source or recipe.name}: {part}"

@@ -1,0 +1,191 @@
+"""From a booted guest to a warm one: files in, setup, services, ready, warm."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tarfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stormcell.machine.channel import Channel
+from stormcell.machine.commands import Exit, start_command
+from stormcell.machine.console import visible
+from stormcell.spec.errors import BuildFailed
+from stormcell.spec.recipe import Recipe, Service
+from stormcell.spec.units import duration_text
+from stormcell.template.model import Stage
+
+SERVICES = "/etc/stormcell/services.json"
+SCRIPTS = "/run/stormcell/build"
+KEPT = 32 * 1024
+"""Bytes of a script's output that an error shows at most."""
+ATTEMPT_S = 15.0
+PAUSE_S = 0.25
+LOGS = "tail -n 25 /run/stormcell/log/*.log 2>&1"
+# the first run of each costs several times the later ones; the snapshot has paid for it
+WARM_UP = (("/bin/true",), ("/bin/sh", "-c", "cat /proc/uptime >/dev/null"), ("stormcell-guest", "needs", "tc", "nft"))
+Say = Callable[[Stage, str], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and the tail of its output."""
+
+    exit: Exit
+    output: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Exit code 0."""
+        return self.exit.exit_code == 0
+
+    @property
+    def how(self) -> str:
+        """For an error message."""
+        if self.exit.timed_out:
+            return "did not end in time"
+        if self.exit.exit_code is not None:
+            return f"ended with exit code {self.exit.exit_code}"
+        return f"was killed by signal {self.exit.signal}"
+
+
+async def provision(channel: Channel, recipe: Recipe, contents: Mapping[str, bytes], say: Say) -> None:
+    """Carry out the recipe. Raises BuildFailed with the output of what failed, SandboxError when the guest is lost."""
+    say("files", f"writing {len(contents)} files" if contents else "writing the scripts")
+    await _unpack(channel, [*_recipe_files(recipe, contents), *_scripts(recipe)])
+    if recipe.setup:
+        say("setup", "running the setup script")
+        await _script(channel, "setup", recipe.setup_within)
+    await _unpack(channel, [_entry(SERVICES, _services_json(recipe.services), 0o644, "root")])
+    if recipe.services:
+        say("services", f"starting {', '.join(service.name for service in recipe.services)}")
+        await _start_services(channel, recipe.services)
+    if recipe.ready:
+        say("ready", f"waiting until it is ready (at most {duration_text(recipe.ready_within)})")
+        await _until_ready(channel, recipe.ready_within)
+    say("warm", "warming it up")
+    if recipe.warm:
+        await _script(channel, "warm", recipe.setup_within)
+    for argv in WARM_UP:
+        for _ in range(3):
+            await run(channel, argv, timeout=60)
+    await run(channel, ["rm", "-rf", SCRIPTS], timeout=60)
+    await channel.sync()
+
+
+async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:
+    """Run a command as root; its output (both streams as they come) is kept to the last KEPT bytes."""
+    command = await start_command(channel, argv, timeout=timeout, stdin=stdin is not None)
+    kept = bytearray()
+
+    async def collect(stream: AsyncIterator[bytes]) -> None:
+        async for chunk in stream:
+            kept.extend(chunk)
+            del kept[:-KEPT]
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(collect(command.stdout))
+        tasks.create_task(collect(command.stderr))
+        if stdin is not None:
+            await command.write_stdin(stdin)
+            await command.close_stdin()
+    return Done(await command.wait(), bytes(kept))
+
+
+async def _script(channel: Channel, name: str, timeout: float) -> None:
+    done = await run(channel, ["/bin/sh", f"{SCRIPTS}/{name}"], timeout=timeout)
+    if not done.ok:
+        raise BuildFailed(f"the recipe's `{name}` script {done.how}", where=name, detail=visible(done.output))
+
+
+async def _start_services(channel: Channel, services: Sequence[Service]) -> None:
+    patience = sum(service.ready_within for service in services) + 120
+    done = await run(channel, ["stormcell-guest", "service", "load"], timeout=patience)
+    if done.ok:
+        return
+    logs = await run(channel, ["/bin/sh", "-c", LOGS], timeout=60)
+    names = ", ".join(_not_running(done.output)) or "a service"
+    raise BuildFailed(
+        f"not running: {names}", where="services", detail=f"{visible(done.output)}\n{visible(logs.output)}"
+    )
+
+
+def _not_running(answer: bytes) -> list[str]:
+    """Names and states from the supervisor's answer; nothing when it is not what was expected."""
+    try:
+        services = json.loads(answer)["services"]
+        return [f"{name} ({entry['state']})" for name, entry in services.items() if entry["state"] != "running"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+async def _until_ready(channel: Channel, within: float) -> None:
+    deadline = time.monotonic() + within
+    while True:
+        left = deadline - time.monotonic()
+        done = await run(channel, ["/bin/sh", f"{SCRIPTS}/ready"], timeout=min(max(left, 1.0), ATTEMPT_S))
+        if done.ok:
+            return
+        if time.monotonic() >= deadline:
+            logs = await run(channel, ["/bin/sh", "-c", LOGS], timeout=60)
+            raise BuildFailed(
+                f"the guest was not ready within {duration_text(within)}; the last try {done.how}",
+                where="ready",
+                detail=f"{visible(done.output)}\n{visible(logs.output)}",
+                remedy="mend `ready`, or give it more time with `ready_within`",
+            )
+        await asyncio.sleep(PAUSE_S)
+
+
+Entry = tuple[tarfile.TarInfo, bytes]
+
+
+def _entry(path: str, content: bytes, mode: int, owner: str) -> Entry:
+    about = tarfile.TarInfo(path.lstrip("/"))
+    user, _, group = owner.partition(":")
+    about.size, about.mode, about.uname, about.gname = len(content), mode, user, group or user
+    about.mtime = int(time.time())
+    return about, content
+
+
+def _recipe_files(recipe: Recipe, contents: Mapping[str, bytes]) -> list[Entry]:
+    return [_entry(file.path, contents[file.path], int(file.mode, 8), file.owner) for file in recipe.files]
+
+
+def _scripts(recipe: Recipe) -> list[Entry]:
+    texts = {"setup": recipe.setup, "ready": recipe.ready, "warm": recipe.warm}
+    return [_entry(f"{SCRIPTS}/{name}", text.encode(), 0o600, "root") for name, text in texts.items()]
+
+
+async def _unpack(channel: Channel, entries: Sequence[Entry]) -> None:
+    """All files through one tar: a program started per file would take longer than the files."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for about, content in entries:
+            archive.addfile(about, io.BytesIO(content))
+    done = await run(channel, ["tar", "-C", "/", "-xpf", "-"], timeout=300, stdin=buffer.getvalue())
+    if not done.ok:
+        raise BuildFailed("the recipe's files cannot be written", where="files", detail=visible(done.output))
+
+
+def _services_json(services: Sequence[Service]) -> bytes:
+    """The list that the guest's supervisor reads at every boot."""
+    entries = [
+        {
+            "name": service.name,
+            "command": list(service.command),
+            "user": service.user,
+            "cwd": service.cwd,
+            "env": service.env,
+            "restart": service.restart,
+            "restart_delay": service.restart_delay,
+            "ready": service.ready,
+            "ready_timeout": service.ready_within,
+            "before": service.before,
+        }
+        for service in services
+    ]
+    return json.dumps(entries, indent=2).encode() + b"\n"
