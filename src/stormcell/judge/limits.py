@@ -1,0 +1,101 @@
+"""What a run cannot know, in sentences for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stormcell.judge.case import Case
+from stormcell.judge.statistics import smallest_count
+from stormcell.judge.wording import PHASES, percent, seconds
+from stormcell.spec.plan import PlannedProbe, RecoverStep
+
+_QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
+
+
+def sentences(case: Case) -> tuple[str, ...]:
+    """Where the probes stood, how many samples there are, how fine they look, what was not exercised."""
+    found: list[str] = []
+    for source in (_vantage, _duration, _samples, _resolution, _recovery, _loads, _faults, _once):
+        found += [sentence for sentence in source(case) if sentence not in found]
+    return tuple(found)
+
+
+def _vantage(case: Case) -> Iterator[str]:
+    places = {probe.vantage for probe in case.plan.probes.values()}
+    if places == {"guest"}:
+        yield "Every probe stood inside the guest: what a client on another machine sees was not measured."
+    if "guest" in places:
+        yield "Probes in the guest share its CPUs with the system under test and with the fault."
+    for name, probe in case.plan.probes.items():
+        if probe.vantage == "host":
+            yield (f"Probe '{name}' looked from the host through user-mode networking, which its latencies include.")
+            if probe.kind == "tcp":
+                yield (
+                    f"Probe '{name}' is answered by the forwarded port itself, before the guest is asked: a handshake "
+                    "from the host does not show that anything listens in the guest."
+                )
+
+
+def _duration(case: Case) -> Iterator[str]:
+    applied = [event for event in case.of("applied", "guest") if event.get("ok")]
+    undone = case.of("undone", "guest")
+    if applied and undone:
+        held = float(undone[-1]["t"]) - float(applied[0]["t"])
+        yield f"The fault lasted {seconds(max(0.0, held))}: what takes longer to show was not seen."
+
+
+def _samples(case: Case) -> Iterator[str]:
+    for m in case.phase("under", "recovery"):
+        if m.planned.kind in ("command", "file"):
+            yield f"Probe '{m.step.probe}' looks once in a phase: other moments were not seen."
+            continue
+        bounded = {bound.metric: bound.value for bound in m.step.bounds}
+        answered = sum(sample[1] is not None for sample in m.samples)
+        for metric, per_cent in _QUANTILES.items():
+            if metric in bounded and 0 < answered < smallest_count(per_cent):
+                yield (
+                    f"{metric} of '{m.step.probe}' {PHASES[m.step.phase]} rests on {answered} answers: "
+                    f"of fewer than {smallest_count(per_cent)} it is the largest one."
+                )
+        if m.step.phase == "under" and m.interval and m.result.holds and m.interval[0] < bounded.get("success_rate", 0):
+            yield (
+                f"{m.result.samples} attempts of '{m.step.probe}' {PHASES[m.step.phase]}: a true success rate down to "
+                f"{percent(m.interval[0])} would look the same (95 % interval)."
+            )
+
+
+def _resolution(case: Case) -> Iterator[str]:
+    for name, probe in case.plan.probes.items():
+        if (rate := _rate(probe)) is not None:
+            gap = seconds(1 / rate)
+            yield f"Probe '{name}' sends one attempt in {gap}: a shorter outage may fall between two of them."
+
+
+def _rate(probe: PlannedProbe) -> float | None:
+    rate = probe.spec.get("rate")
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else None
+
+
+def _recovery(case: Case) -> Iterator[str]:
+    for m in case.phase("recovery"):
+        if isinstance(m.step, RecoverStep) and m.result.holds and m.result.seconds is not None:
+            yield (
+                f"Recovery of '{m.step.probe}' was seen {seconds(m.result.seconds)} after the undo; it was looked for "
+                f"every {seconds(m.step.every_s)}, one probe after another, and may have come earlier."
+            )
+
+
+def _loads(case: Case) -> Iterator[str]:
+    for event in case.of("load", "guest"):
+        if event.get("state") == "exited":
+            how = f"ended by itself with exit code {event.get('exit')}"
+            yield f"Load '{event.get('load')}' {how}: later phases had less load."
+
+
+def _faults(case: Case) -> Iterator[str]:
+    for fault in case.planned_faults:
+        yield from case.plan.faults[fault].cannot_know
+
+
+def _once(case: Case) -> Iterator[str]:
+    yield f"This is one run with seed {case.plan.seed}: chance effects need repeats."

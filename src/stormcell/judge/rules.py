@@ -1,0 +1,233 @@
+"""The rules of the verdict, as a table in order. The first rule that finds something decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from stormcell.judge.case import Case
+from stormcell.judge.probes import Measurement
+from stormcell.judge.wording import PHASES, broken, seconds
+from stormcell.spec.plan import ApplyStep, MachineStep, ProbeStep, RecoverStep
+from stormcell.spec.receipt import Receipt
+from stormcell.spec.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`find` yields a sentence with numbers for everything that it objects to."""
+
+    verdict: Verdict
+    code: str
+    find: Callable[[Case], Iterator[str]]
+
+
+HOST_LOSSES = ("guest_lost", "guest_protocol", "host_error", "runner_gone")
+STOPS = ("setup_failed", "unsupported", "load_failed", "apply_failed", "broken_before", "measured_nothing")
+"""Early ends after which a run is void; every other one leaves the outcome unknown."""
+
+
+def _lost(code: str, case: Case) -> Iterator[str]:
+    for event in case.of("lost", "host"):
+        if event.get("code") == code:
+            yield str(event.get("text") or code)
+    for event in case.stops:
+        if event.get("code") == code:
+            yield f"the runner in the guest stopped: {event.get('text')}"
+
+
+def _interrupted(case: Case) -> Iterator[str]:
+    yield from _lost("interrupted", case)
+    for event in case.of("interrupted", "host"):
+        yield str(event.get("text") or "the run was interrupted on the host")
+
+
+def _lost_otherwise(case: Case) -> Iterator[str]:
+    known = (*HOST_LOSSES, "deadline", "interrupted")
+    for event in case.of("lost", "host"):
+        if event.get("code") not in known:
+            yield str(event.get("text") or "the outcome was lost")
+    for event in case.stops:
+        if event.get("code") not in (*STOPS, *known, "runner_error"):
+            yield f"the runner stopped for a reason that is not known here ({event.get('code')}): {event.get('text')}"
+
+
+def _no_end(case: Case) -> Iterator[str]:
+    if not case.segments:
+        yield "the runner in the guest never began"
+    elif not case.ended:
+        step = next((e.get("step") for segment in case.segments for e in reversed(segment) if e.get("step")), None)
+        yield f"the runner's last word was not 'end'; it was at step '{step}'"
+
+
+def _incomplete(case: Case) -> Iterator[str]:
+    """In a run that was not stopped, every planned measurement and act has its event."""
+    if case.stops or not case.ended:
+        return
+    measured = {m.step.id for m in case.measurements}
+    for step in case.plan.steps:
+        if isinstance(step, ProbeStep | RecoverStep) and step.id not in measured:
+            yield f"there is no measurement of step '{step.id}'"
+    for kind, on in (("applied", ApplyStep), ("undone", ApplyStep), ("machine", MachineStep)):
+        origin = "host" if on is MachineStep else "guest"
+        done = {event.get("fault") for event in case.of(kind, origin)}
+        for fault, step in case.planned_faults.items():
+            if isinstance(step, on) and fault not in done:
+                yield f"there is no event '{kind}' of '{fault}'"
+
+
+def _stopped(code: str, case: Case) -> Iterator[str]:
+    for event in case.stops:
+        if event.get("code") == code:
+            yield str(event.get("text") or code)
+
+
+def _unsupported(case: Case) -> Iterator[str]:
+    told = list(_stopped("unsupported", case))
+    yield from told
+    if not told:
+        for fault, receipt in case.receipts.items():
+            if receipt.missing:
+                yield f"{receipt.kind} ({fault}) cannot be done in this guest: {'; '.join(receipt.missing)}"
+
+
+def _broken_before(case: Case) -> Iterator[str]:
+    for m in case.phase("before"):
+        if m.measured and not m.result.holds:
+            yield _sentence(m)
+
+
+def _measured_nothing(case: Case) -> Iterator[str]:
+    for m in case.phase("before", "under", "recovery"):
+        if not m.measured:
+            yield f"probe '{m.step.probe}' measured nothing {PHASES[m.step.phase]} ({m.sent} attempts)"
+    phases = {step.phase for step in case.plan.steps if isinstance(step, ProbeStep | RecoverStep)}
+    on_guest = any(isinstance(step, ApplyStep) for step in case.planned_faults.values())
+    if ("under" if on_guest else "recovery") not in phases:
+        yield f"the plan measures nothing {'under the fault' if on_guest else 'after the fault'}"
+
+
+def _no_fault(case: Case) -> Iterator[str]:
+    if not case.planned_faults:
+        yield "the plan has no fault: nothing was asked of the system"
+
+
+def _apply_failed(case: Case) -> Iterator[str]:
+    told = list(_stopped("apply_failed", case))
+    yield from told
+    if not told:
+        for fault in case.begun_faults:
+            if (receipt := case.receipts.get(fault)) and receipt.apply_ok is False:
+                said = receipt.applied[-1].err.strip() if receipt.applied else ""
+                yield f"{receipt.kind} could not be applied: {said}"
+
+
+def _not_in_force(case: Case) -> Iterator[str]:
+    for _, receipt in _begun(case):
+        if receipt.in_force is False:
+            yield f"the kernel does not show {receipt.kind} in force as it was asked for"
+
+
+def _never_acted(case: Case) -> Iterator[str]:
+    for _, receipt in _begun(case):
+        if receipt.acted is not None and receipt.acted <= 0:
+            yield f"{receipt.kind} touched nothing: 0 {receipt.counts}"
+
+
+def _receipt_missing(case: Case) -> Iterator[str]:
+    if case.stops or not case.ended:
+        return
+    for fault in case.begun_faults:
+        receipt = case.receipts.get(fault)
+        if receipt is None:
+            yield f"there is no receipt of '{fault}'"
+            continue
+        undone = fault in case.undone_faults
+        needed = {"in force": receipt.in_force, "acted": receipt.acted}
+        needed |= {"clean": receipt.clean, "undone": receipt.undo_ok} if undone else {}
+        absent = [name for name, value in needed.items() if value is None]
+        if absent:
+            yield f"the receipt of {receipt.kind} does not say: {', '.join(absent)} (readings: {_labels(receipt)})"
+
+
+def _disagree(case: Case) -> Iterator[str]:
+    for m in case.measurements:
+        if not m.agrees:
+            yield (
+                f"step '{m.step.id}': guest and host disagree about probe '{m.step.probe}'; "
+                f"from its samples the host computes that it {'holds' if m.result.holds else 'does not hold'}"
+            )
+    for code, phase_broken in (("broken_before", _broken_before), ("measured_nothing", _measured_nothing)):
+        for event in case.stops:
+            if event.get("code") == code and not any(phase_broken(case)):
+                yield f"the guest stopped with '{code}', which its samples do not show: {event.get('text')}"
+
+
+def _not_undone(case: Case) -> Iterator[str]:
+    for fault, receipt in _begun(case):
+        if fault not in case.undone_faults:
+            continue
+        if receipt.undo_ok is False:
+            yield f"the undo of {receipt.kind} failed"
+        if receipt.clean is False:
+            yield f"something of {receipt.kind} is left after the undo"
+
+
+def _out_of_bounds(case: Case) -> Iterator[str]:
+    for m in case.phase("under"):
+        if m.measured and not m.result.holds:
+            yield _sentence(m)
+
+
+def _recovery_failed(case: Case) -> Iterator[str]:
+    for m in case.phase("recovery"):
+        if not m.measured or (m.result.holds and m.in_time) or not isinstance(m.step, RecoverStep):
+            continue
+        limit, after = seconds(m.step.within_s), seconds(m.result.seconds or 0)
+        if m.result.holds:
+            yield f"probe '{m.step.probe}' held again only {after} after the undo (limit {limit})"
+        else:
+            yield f"{_sentence(m)}, still {after} after the undo (limit {limit})"
+
+
+def _begun(case: Case) -> Iterator[tuple[str, Receipt]]:
+    for fault in case.begun_faults:
+        if (receipt := case.receipts.get(fault)) is not None:
+            yield fault, receipt
+
+
+def _labels(receipt: Receipt) -> str:
+    return ", ".join(receipt.readings) or "none"
+
+
+def _sentence(m: Measurement) -> str:
+    what = broken(m.planned.kind, m.result.checks) or "it has no bounds"
+    return f"probe '{m.step.probe}' {PHASES[m.step.phase]}, from the {m.step.on}: {what} (n = {m.sent})"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(Verdict.UNKNOWN, "interrupted", _interrupted),
+    Rule(Verdict.UNKNOWN, "deadline", partial(_lost, "deadline")),
+    *(Rule(Verdict.UNKNOWN, code, partial(_lost, code)) for code in HOST_LOSSES),
+    Rule(Verdict.UNKNOWN, "lost", _lost_otherwise),
+    Rule(Verdict.UNKNOWN, "runner_error", partial(_lost, "runner_error")),
+    Rule(Verdict.UNKNOWN, "events_malformed", lambda case: iter(case.malformed)),
+    Rule(Verdict.UNKNOWN, "no_end", _no_end),
+    Rule(Verdict.UNKNOWN, "incomplete", _incomplete),
+    Rule(Verdict.VOID, "setup_failed", partial(_stopped, "setup_failed")),
+    Rule(Verdict.VOID, "unsupported", _unsupported),
+    Rule(Verdict.VOID, "load_failed", partial(_stopped, "load_failed")),
+    Rule(Verdict.VOID, "broken_before", _broken_before),
+    Rule(Verdict.VOID, "measured_nothing", _measured_nothing),
+    Rule(Verdict.VOID, "no_fault", _no_fault),
+    Rule(Verdict.VOID, "apply_failed", _apply_failed),
+    Rule(Verdict.VOID, "not_in_force", _not_in_force),
+    Rule(Verdict.VOID, "never_acted", _never_acted),
+    Rule(Verdict.VOID, "receipt_missing", _receipt_missing),
+    Rule(Verdict.VOID, "guest_disagrees", _disagree),
+    Rule(Verdict.FAILED, "not_recovered", _not_undone),
+    Rule(Verdict.FAILED, "out_of_bounds", _out_of_bounds),
+    Rule(Verdict.FAILED, "recovery_failed", _recovery_failed),
+)
+"""Order is precedence. A code belongs to one verdict for ever: programs rely on it."""
