@@ -17,7 +17,6 @@ import traceback
 from pathlib import Path
 
 from stormcell.sandbox import lease as leases
-from stormcell.sandbox.durable import append_line
 from stormcell.sandbox.hostclock import boot_id, boottime_ns
 from stormcell.sandbox.lease import Lease
 from stormcell.sandbox.record import ID
@@ -29,6 +28,16 @@ LOG_MAX = 4 << 20
 
 _DETACHED = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 &'
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from stormcell.sandbox.reaper import main; main(sys.argv[2])"
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line to a private log, on the disk when this returns."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, line.encode() + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def due(leases_by_name: dict[str, Lease | None], now_ns: int, boot: str) -> list[str]:

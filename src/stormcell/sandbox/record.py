@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from stormcell.sandbox.durable import write_whole
+from stormcell.machine.durable import write_atomically
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.spec.errors import SpecError
 
@@ -52,9 +52,9 @@ class Record:
     ports: Mapping[str, int] = field(default_factory=dict)
     raw: bool = False
 
-    def write(self, folder: Path, *, sync: bool = True) -> None:
-        """Into `folder`/record.json, whole or not at all."""
-        write_whole(folder / "record.json", json.dumps(asdict(self), indent=1).encode(), sync=sync)
+    def write(self, folder: Path) -> None:
+        """Into `folder`/record.json, whole or not at all, and on the disk when this returns."""
+        write_atomically(folder / "record.json", json.dumps(asdict(self), indent=1))
 
     @classmethod
     def read(cls, folder: Path) -> Record | None:

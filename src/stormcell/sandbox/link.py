@@ -1,0 +1,128 @@
+"""What every use of a sandbox needs: a channel to its agent, a renewed lease, and errors that say what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from stormcell.machine.channel import Channel
+from stormcell.machine.machine import Machine
+from stormcell.sandbox import lease
+from stormcell.sandbox.activity import Activity
+from stormcell.spec.errors import (
+    GuestProtocolError,
+    MachineDied,
+    OutcomeUnknown,
+    SandboxError,
+    SandboxNotFound,
+)
+
+T = TypeVar("T")
+
+DEATH_SHOWS_S = 2.0
+"""When a channel breaks because the guest ended, QEMU's own event or end follows within this."""
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await `work` also when this task is cancelled meanwhile, then let the cancellation through: for clean-ups."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:
+            break  # the work's own; raised below
+    if cancelled and not task.cancelled() and task.exception() is None:
+        raise cancelled
+    return task.result()
+
+
+class Link:
+    """One process's connection to one sandbox. Several pieces of work share its channel."""
+
+    def __init__(self, folder: Path, machine: Machine, ttl_seconds: float, channel: Channel | None = None) -> None:
+        self.folder = folder
+        self.machine = machine
+        self.activity = Activity(folder, ttl_seconds)
+        self._channel = channel
+        self._connecting = asyncio.Lock()
+        self.gone = ""
+        self.last_console = ""
+
+    @property
+    def paused(self) -> bool:
+        """Whether somebody, in this process or another, paused it."""
+        return (self.folder / "paused").exists()
+
+    @contextlib.asynccontextmanager
+    async def use(self) -> AsyncIterator[Channel]:
+        """Around one piece of work.
+
+        Raises SandboxNotFound when the sandbox is gone, MachineDied when its guest ended, SandboxError while it is
+        paused; OutcomeUnknown of the work itself gets the reason and the console's last words.
+        """
+        if self.gone:
+            raise SandboxNotFound(f"the sandbox is gone: {self.gone}", where=self.folder.name)
+        async with self.activity.work():
+            if self.paused:
+                raise SandboxError(
+                    "the sandbox is paused; nothing was sent to it",
+                    where=self.folder.name,
+                    remedy=f"resume it first: stormcell sandbox resume {self.folder.name}",
+                )
+            channel = await self._connected()
+            try:
+                yield channel
+            except OutcomeUnknown as error:
+                raise await self._explained(error) from error
+
+    async def _connected(self) -> Channel:
+        async with self._connecting:
+            if self._channel is None or self._channel.closed:
+                if evidence := await self.machine.wait_exit(0):
+                    raise MachineDied(
+                        f"the guest ended by itself ({evidence.reason})",
+                        where=self.folder.name,
+                        detail=self.machine.console_tail(),
+                    )
+                self._channel = await self.machine.channel()
+            return self._channel
+
+    async def _explained(self, error: OutcomeUnknown) -> SandboxError:
+        if isinstance(error, GuestProtocolError):
+            return error
+        evidence = await self.machine.wait_exit(DEATH_SHOWS_S)
+        if evidence is None:
+            return OutcomeUnknown(error.what, where=self.folder.name, detail=await self._console())
+        found = lease.read(self.folder)
+        if found is None or found.claimed:
+            reason = found.claimed if found else self.gone or "it was killed"
+            return OutcomeUnknown(f"the sandbox was removed during the work: {reason}", where=self.folder.name)
+        return OutcomeUnknown(
+            f"the guest ended during the work ({evidence.reason})",
+            where=self.folder.name,
+            detail=self.machine.console_tail(),
+        )
+
+    async def _console(self) -> str:
+        """The last words of a guest that still runs."""
+        try:
+            return await self.machine.console(20)
+        except (SandboxError, MachineDied, OSError):
+            return ""
+
+    async def replace(self, machine: Machine, channel: Channel) -> None:
+        """Go on with another machine in the same folder."""
+        await self.let_go()
+        self.machine, self._channel = machine, channel
+
+    async def let_go(self) -> None:
+        """Hang up and release the monitor. Commands that still run for this link are killed by the guest."""
+        if self._channel is not None:
+            await self._channel.close()
+        await self.machine.close()
