@@ -105,7 +105,7 @@ class Conductor:
         runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=self.plan.deadline_s + 60)
         await runner.write_stdin(json.dumps(request).encode() + b"\n")
         ended = stopped = False
-        async for event in _events(runner.stdout):
+        async for event in _events(runner.stdout()):
             self.record({"on": "guest", **event})
             match event["event"]:
                 case "await":
