@@ -1,5 +1,8 @@
 """The public names."""
 
 from stormcell.sandbox.asandbox import AsyncSandbox
+from stormcell.sandbox.evidence import KillEvidence
+from stormcell.sandbox.results import CommandFailed, ExecResult
+from stormcell.sandbox.ssandbox import Sandbox
 
-__all__ = ["AsyncSandbox"]
+__all__ = ["AsyncSandbox", "CommandFailed", "ExecResult", "KillEvidence", "Sandbox"]

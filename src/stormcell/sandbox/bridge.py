@@ -7,7 +7,7 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -98,18 +98,32 @@ class Bridge:
 
         return self._finish(wrapped(), relay.serve)
 
-    def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
-        """The items of an async iterator, fetched one by one as they are asked for."""
+    def iterate(self, begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+        """The items of the async iterator that `begin` makes in the loop, fetched one by one as they are asked for.
+
+        When the iteration is left early, the async side is closed.
+        """
+        source: AsyncIterator[T] | None = None
         nothing = object()
 
         async def one() -> T | object:
+            nonlocal source
+            if source is None:
+                source = begin()
             try:
                 return await anext(source)
             except StopAsyncIteration:
                 return nothing
 
-        while (item := self.run(one())) is not nothing:
-            yield item  # type: ignore[misc]  # `nothing` is the only other thing it can be
+        async def close() -> None:
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+        try:
+            while (item := self.run(one())) is not nothing:
+                yield item  # type: ignore[misc]  # `nothing` is the only other thing it can be
+        finally:
+            self.run(close())
 
 
 def _hand_over(task: asyncio.Task[T], result: Future[T]) -> None:

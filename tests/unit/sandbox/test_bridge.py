@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -114,18 +115,28 @@ def test_what_a_callback_raises_reaches_the_caller_through_the_work():
     assert cleaned
 
 
-def test_iterate_fetches_one_at_a_time():
+def test_iterate_fetches_one_at_a_time_and_closes_what_is_left_early():
     made = []
+    closed = []
 
     async def numbers() -> AsyncIterator[int]:
-        for n in range(5):
-            made.append(n)
-            yield n
+        try:
+            for n in range(5):
+                made.append(n)
+                yield n
+        finally:
+            closed.append(True)
 
-    items = Bridge.current().iterate(numbers())
+    items = Bridge.current().iterate(numbers)
     assert next(items) == 0
     assert made == [0]
     assert list(items) == [1, 2, 3, 4]
+    assert closed == [True]
+    for item in Bridge.current().iterate(numbers):
+        assert item == 0
+        break
+    gc.collect()
+    assert closed == [True, True]
 
 
 def test_a_forked_child_gets_a_loop_of_its_own():
