@@ -57,6 +57,11 @@ class Case:
         """Those that the plan undoes."""
         return [step.fault for step in self.plan.steps if isinstance(step, UndoStep)]
 
+    def machine(self, step: MachineStep) -> dict[str, str]:
+        """What the host said about its act on the machine: act, exit, boot, booted or not_booted, each with a text."""
+        mine = [event for event in self.of("machine", "host") if event.get("step") == step.id]
+        return {str(event.get("what")): str(event.get("text") or "") for event in mine}
+
     @property
     def ended(self) -> bool:
         """Every runner said `end`, or was left waiting for the machine step that took it away."""
@@ -74,9 +79,7 @@ def build(plan: Plan, events: Sequence[Event], receipts: Mapping[str, Receipt]) 
     if len(case.events) != len(events):
         case.malformed.append(f"{len(events) - len(case.events)} entries are no events")
     case.malformed += [f"line {e.get('line')}: {e.get('text')}" for e in case.of(MALFORMED, "host")]
-    for event in case.events:
-        if _origin(event) == "guest":
-            _into_segment(case, event)
+    case.events = [event for event in case.events if _origin(event) == "host" or _into_segment(case, event)]
     steps = {step.id: step for step in plan.steps if isinstance(step, ProbeStep | RecoverStep)}
     seen: set[str] = set()
     for event in case.events:
@@ -104,18 +107,19 @@ def _origin(event: Event) -> str:
     return "host" if event.get("on") == "host" else "guest"
 
 
-def _into_segment(case: Case, event: Event) -> None:
-    """A runner counts its events from 0 without a gap."""
+def _into_segment(case: Case, event: Event) -> bool:
+    """A runner counts its events from 0 without a gap. False for an event that cannot be used."""
     number, moment = event.get("n"), event.get("t")
     if isinstance(moment, bool) or not isinstance(moment, int | float) or not math.isfinite(moment):
         case.malformed.append(f"a guest event '{event['event']}' without its time")
-        return
+        return False
     if number == 0 or not case.segments:
         case.segments.append([])
     segment = case.segments[-1]
     if number != len(segment):
         case.malformed.append(f"guest event {len(segment)} is missing (after it came {number})")
     segment.append(event)
+    return True
 
 
 def _closed(segment: Sequence[Event], plan: Plan) -> bool:

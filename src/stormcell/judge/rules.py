@@ -9,7 +9,7 @@ from functools import partial
 from stormcell.judge.case import Case
 from stormcell.judge.probes import Measurement
 from stormcell.judge.wording import PHASES, broken, seconds
-from stormcell.spec.plan import ApplyStep, MachineStep, ProbeStep, RecoverStep
+from stormcell.spec.plan import ApplyStep, MachineStep, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Verdict
 
@@ -66,15 +66,27 @@ def _incomplete(case: Case) -> Iterator[str]:
     if case.stops or not case.ended:
         return
     measured = {m.step.id for m in case.measurements}
+    guest = {kind: {event.get("fault") for event in case.of(kind, "guest")} for kind in ("applied", "undone")}
     for step in case.plan.steps:
         if isinstance(step, ProbeStep | RecoverStep) and step.id not in measured:
             yield f"there is no measurement of step '{step.id}'"
-    for kind, on in (("applied", ApplyStep), ("undone", ApplyStep), ("machine", MachineStep)):
-        origin = "host" if on is MachineStep else "guest"
-        done = {event.get("fault") for event in case.of(kind, origin)}
-        for fault, step in case.planned_faults.items():
-            if isinstance(step, on) and fault not in done:
-                yield f"there is no event '{kind}' of '{fault}'"
+        elif isinstance(step, ApplyStep | UndoStep):
+            kind = "applied" if isinstance(step, ApplyStep) else "undone"
+            if step.fault not in guest[kind]:
+                yield f"there is no event '{kind}' of '{step.fault}'"
+        elif isinstance(step, MachineStep):
+            known = case.machine(step)
+            if "act" not in known:
+                yield f"there is no event of the act on the machine ('{step.fault}')"
+            if step.boot and "booted" not in known:
+                if "not_booted" not in known and not _still_alive(case, step):
+                    yield "it is not known whether the machine started again"
+                return  # nothing after it could be measured
+
+
+def _still_alive(case: Case, step: MachineStep) -> bool:
+    receipt = case.receipts.get(step.fault)
+    return receipt is not None and receipt.in_force is False
 
 
 def _stopped(code: str, case: Case) -> Iterator[str]:
@@ -191,6 +203,12 @@ def _recovery_failed(case: Case) -> Iterator[str]:
             yield f"{_sentence(m)}, still {after} after the undo (limit {limit})"
 
 
+def _not_booted(case: Case) -> Iterator[str]:
+    for step in case.planned_faults.values():
+        if isinstance(step, MachineStep) and (text := case.machine(step).get("not_booted")) is not None:
+            yield f"the machine did not start again within {seconds(step.boot_within_s)}: {text}"
+
+
 def _begun(case: Case) -> Iterator[tuple[str, Receipt]]:
     for fault in case.begun_faults:
         if (receipt := case.receipts.get(fault)) is not None:
@@ -227,6 +245,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Verdict.VOID, "receipt_missing", _receipt_missing),
     Rule(Verdict.VOID, "guest_disagrees", _disagree),
     Rule(Verdict.FAILED, "not_recovered", _not_undone),
+    Rule(Verdict.FAILED, "not_booted", _not_booted),
     Rule(Verdict.FAILED, "out_of_bounds", _out_of_bounds),
     Rule(Verdict.FAILED, "recovery_failed", _recovery_failed),
 )

@@ -25,4 +25,4 @@ def wilson(good: int, total: int, z: float = Z_95) -> tuple[float, float] | None
 
 def smallest_count(per_cent: int) -> int:
     """How many values it takes until the nearest-rank quantile is not simply the largest of them."""
-    return math.floor(100 / (100 - per_cent)) + 1
+    return -(-100 // (100 - per_cent))
