@@ -16,6 +16,10 @@ COMMANDS: dict[str, str] = {
     "undo": "stormcell.guest.undo:main",
     "needs": "stormcell.guest.needs:main",
     "probe": "stormcell.guest.probes:main",
+    "cgroup": "stormcell.guest.tools.cgroup:main",
+    "clock": "stormcell.guest.tools.clock:main",
+    "fill": "stormcell.guest.tools.fill:main",
+    "kill": "stormcell.guest.tools.kill:main",
 }
 
 

@@ -1,0 +1,72 @@
+"""What the two disk faults share: a filler that is there or not, and processes that were refused room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stormcell.faults._fields import Documented, GuestPath
+from stormcell.spec.fault import GUEST, Act, Command, Reading
+
+TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
+LONG = 300.0
+
+
+class Filler(Documented):
+    """Room is taken by a filler in the folder, and the kernel counts who is refused from then on."""
+
+    path: GuestPath
+    """A folder; the file system that holds it is filled, and nothing else. The filler is a hidden entry in it."""
+
+    def taken(self) -> tuple[str, ...]:
+        """Arguments of the subcommand that fills, after the counter's name."""
+        raise NotImplementedError
+
+    @property
+    def what(self) -> str:
+        """`blocks` or `inodes`."""
+        raise NotImplementedError
+
+    @property
+    def counter(self) -> str:
+        """Name of the kernel's counter."""
+        return "stormcell-" + self.kind.replace(".", "-")
+
+    def plan(self) -> Act:
+        """The undo removes what is there, also after an act that was killed half-way."""
+        return Act(
+            apply=(Command(argv=(GUEST, "fill", self.what, self.counter, *self.taken()), timeout_s=LONG),),
+            undo=(Command(argv=(GUEST, "fill", "clear", self.counter, self.path), timeout_s=LONG),),
+            read=(
+                Command(argv=(GUEST, "fill", f"show-{self.what}", self.counter, *self.taken()), name="room"),
+            ),
+        )  # fmt: skip
+
+    def acted(self, during: Reading, after: Reading) -> int:
+        """Refused calls of other processes than ours, since the filling began."""
+        refused = told(after).get("refused")
+        return sum(refused.values()) if isinstance(refused, dict) else 0
+
+    def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
+        """Who was refused."""
+        refused = told(after).get("refused") if after else None
+        if not isinstance(refused, dict):
+            return ()
+        return tuple(f"{process} was refused room {count} times" for process, count in refused.items())
+
+
+def told(reading: Reading) -> dict[str, Any]:
+    """What the subcommand showed, {} when it did not."""
+    shown = reading.json_of("room")
+    return shown if isinstance(shown, dict) else {}
+
+
+def all_refused(shown: dict[str, Any]) -> bool:
+    """Every write of the probe was refused for want of room, and there was one."""
+    probe = shown.get("probe")
+    return isinstance(probe, dict) and probe.get("attempts", 0) > 0 and probe.get("refused") == probe["attempts"]
+
+
+def none_refused(shown: dict[str, Any]) -> bool:
+    """The probe wrote what it wanted."""
+    probe = shown.get("probe")
+    return isinstance(probe, dict) and probe.get("attempts", 0) > 0 and probe.get("refused") == 0

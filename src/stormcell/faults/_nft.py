@@ -1,0 +1,121 @@
+"""Rules in a table of our own: made in one transaction, counted one by one, deleted whole.
+
+`create table` fails when a table of that name is there, so nothing of an earlier fault is overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from stormcell.faults._network import Match, Way, same_network
+from stormcell.spec.fault import Command, Reading
+
+L4 = {("icmp", "ip6"): "ipv6-icmp"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: `match` None means every packet. `extra` are conditions as nft reads them, `verdict` what is done."""
+
+    chain: str
+    label: str
+    match: Match | None
+    way: Way
+    verdict: str
+    extra: str = ""
+
+    def text(self) -> str:
+        """As `nft -f` reads it, without `add rule`. Every rule counts."""
+        words = [expression(self.match, self.way), self.extra, "counter", self.verdict, f'comment "{self.label}"']
+        return " ".join(word for word in words if word)
+
+    def stands(self, shown: dict[str, Any]) -> bool:
+        """Does the kernel's rule have our label, verdict, and every value of the match?"""
+        if shown.get("comment") != self.label or shown.get("chain") != self.chain:
+            return False
+        statements = [s for s in shown.get("expr", ()) if isinstance(s, dict)]
+        right = [s["match"].get("right") for s in statements if isinstance(s.get("match"), dict)]
+        verdict = self.verdict.split()[0]
+        return any(verdict in s for s in statements) and all(
+            any(_same(value, seen) for seen in right) for value in self._values()
+        )
+
+    def _values(self) -> list[str | int]:
+        if self.match is None:
+            return []
+        protocol = L4.get((self.match.protocol or "", self.match.family), self.match.protocol)
+        return [*([protocol] if protocol else []), *self.match.ends(self.way).values()]
+
+
+def expression(match: Match | None, way: Way) -> str:
+    """The conditions of one match, as nft reads them."""
+    if match is None:
+        return ""
+    words = []
+    if not match.address:
+        words.append(f"meta protocol {match.family}")
+    if match.protocol:
+        words.append(f"meta l4proto {L4.get((match.protocol, match.family), match.protocol)}")
+    for end, value in match.ends(way).items():
+        words.append(f"{match.family} {end[0]}addr {value}" if end in ("dst", "src") else f"th {end} {value}")
+    return " ".join(words)
+
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def script(family: str, table: str, chains: Pairs, passes: Pairs, rules: Iterable[Rule]) -> str:
+    """The whole table as one transaction. `chains` are (name, hook), `passes` (chain, rule without a counter)."""
+    lines = [f"create table {family} {table}"]
+    lines += [f"add chain {family} {table} {name} {{ {hook} policy accept; }}" for name, hook in chains]
+    lines += [f"add rule {family} {table} {chain} {text}" for chain, text in passes]
+    lines += [f"add rule {family} {table} {rule.chain} {rule.text()}" for rule in rules]
+    return "".join(f"{line}\n" for line in lines)
+
+
+READ = Command(argv=("nft", "-j", "list", "ruleset"), name="nft")
+"""The whole ruleset: unlike one table's, it can be listed when the table is not there."""
+
+
+def delete(family: str, table: str) -> Command:
+    """Takes the table away."""
+    return Command(argv=("nft", "delete", "table", family, table), name="nft")
+
+
+def listed(reading: Reading, what: str, family: str, table: str) -> list[dict[str, Any]]:
+    """The tables, chains or rules of our table."""
+    ruleset = reading.json_of("nft")
+    items = ruleset.get("nftables", ()) if isinstance(ruleset, dict) else ()
+    key = "name" if what == "table" else "table"
+    found = [item[what] for item in items if isinstance(item, dict) and isinstance(item.get(what), dict)]
+    return [item for item in found if item.get("family") == family and item.get(key) == table]
+
+
+def packets(reading: Reading, family: str, table: str) -> dict[str, int]:
+    """Packets counted by each rule of our table, by its label."""
+    counted = {}
+    for rule in listed(reading, "rule", family, table):
+        for statement in rule.get("expr", ()):
+            counter = statement.get("counter") if isinstance(statement, dict) else None
+            if isinstance(counter, dict) and isinstance(counter.get("packets"), int):
+                counted[str(rule.get("comment", ""))] = counter["packets"]
+    return counted
+
+
+def growth(during: Reading, after: Reading, family: str, table: str) -> dict[str, int]:
+    """How much each rule counted between two readings."""
+    first, last = packets(during, family, table), packets(after, family, table)
+    return {label: max(0, last[label] - first[label]) for label in first if label in last}
+
+
+def readable(reading: Reading) -> bool:
+    """Did nft answer at all?"""
+    return isinstance(reading.json_of("nft"), dict)
+
+
+def _same(wanted: str | int, shown: Any) -> bool:
+    if isinstance(shown, dict) and isinstance(prefix := shown.get("prefix"), dict):
+        shown = f"{prefix.get('addr')}/{prefix.get('len')}"
+    return wanted == shown or (isinstance(wanted, str) and same_network(wanted, shown))

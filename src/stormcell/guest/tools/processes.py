@@ -1,0 +1,95 @@
+"""What /proc says about processes. A process is named by (pid, start time); a pid alone can be somebody else's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SERVICES = "/sys/fs/cgroup/services"
+STATUS = "/run/stormcell/services.json"
+CONTROL_PATH = "/stormcell/agent"
+
+
+@dataclass(frozen=True)
+class Process:
+    """`start_time` in clock ticks since boot, field 22 of /proc/PID/stat."""
+
+    pid: int
+    start_time: int
+    comm: str
+    state: str = ""
+    parent: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {key: value for key, value in asdict(self).items() if key in ("pid", "start_time", "comm")}
+
+
+def look(pid: int) -> Process | None:
+    """The process, None when there is none. A zombie counts as gone: it runs no more."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    comm = text[text.index("(") + 1 : text.rindex(")")]
+    fields = text[text.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else Process(pid, int(fields[19]), comm, fields[0], int(fields[1]))
+
+
+def everyone() -> Iterator[Process]:
+    """All processes, without kernel threads."""
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (process := look(int(name))) is not None and 2 not in (process.pid, process.parent):
+            yield process
+
+
+def of_service(name: str, only_main: bool) -> list[Process]:
+    """The processes in a service's cgroup, or its main process alone."""
+    if only_main:
+        with open(STATUS, encoding="utf-8") as file:
+            state = json.load(file).get(name) or {}
+        process = look(state["pid"]) if state.get("pid") else None
+        return [process] if process is not None and process.start_time == state.get("start_time") else []
+    pids: list[int] = []
+    for folder, _, _ in os.walk(f"{SERVICES}/{name}"):
+        with open(f"{folder}/cgroup.procs", encoding="utf-8") as file:
+            pids += [int(line) for line in file]
+    return [process for process in map(look, pids) if process is not None]
+
+
+def named(name: str) -> list[Process]:
+    """By command name, or by the base name of argv[0]; never init, our agent or the callers of this program."""
+    spared = {1, *ancestors()}
+    return [p for p in everyone() if p.pid not in spared and not is_agent(p.pid) and name in (p.comm, _argv0(p.pid))]
+
+
+def ancestors() -> set[int]:
+    """This process and all above it."""
+    found: set[int] = set()
+    pid = os.getpid()
+    while pid and pid not in found:
+        found.add(pid)
+        process = look(pid)
+        pid = process.parent if process else 0
+    return found
+
+
+def is_agent(pid: int) -> bool:
+    """Does it belong to the control path?"""
+    return CONTROL_PATH in _text(f"/proc/{pid}/cgroup")
+
+
+def _argv0(pid: int) -> str:
+    return os.path.basename(_text(f"/proc/{pid}/cmdline").split("\0")[0])
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
