@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stormcell.machine.durable import lock
 from stormcell.sandbox.evidence import FilesGone, KillEvidence
-from stormcell.sandbox.removal import remove
+from stormcell.sandbox.hostclock import ProcessRef
+from stormcell.sandbox.removal import kill_process, machines_of, remove
 from stormcell.sandbox.survey import decide_now, look_at_all
 from stormcell.spec.home import Home
 from stormcell.template.namespace import remove_tree
@@ -23,27 +25,22 @@ class Item:
     path: Path
     reason: str
     machines: tuple[int, ...] = ()
-    evidence: KillEvidence | FilesGone | None = None
+    evidence: KillEvidence | None = None
 
     @property
     def gone(self) -> bool:
         """Whether it was seen gone, with all its processes."""
-        if isinstance(self.evidence, KillEvidence):
-            return self.evidence.complete
-        return self.evidence is not None and self.evidence.gone
+        return self.evidence is not None and self.evidence.complete
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        evidence = self.evidence.as_dict() if isinstance(self.evidence, KillEvidence) else None
-        if isinstance(self.evidence, FilesGone):
-            evidence = asdict(self.evidence)
         return {
             "kind": self.kind,
             "path": str(self.path),
             "reason": self.reason,
             "machines": list(self.machines),
             "gone": self.gone,
-            "evidence": evidence,
+            "evidence": self.evidence.as_dict() if self.evidence else None,
         }
 
 
@@ -63,20 +60,34 @@ def _sandboxes(home: Home, dry_run: bool) -> Iterator[Item]:
 
 
 def _builds(home: Home, dry_run: bool) -> Iterator[Item]:
-    """`<digest>.new` is being built while somebody holds `<digest>.lock`."""
-    reason = "its builder is dead"
-    for parent in (home.templates, home.rootfs, home.kernels):
+    """Folders to build in. While somebody builds there, the lock beside it is held."""
+    for work, beside in _workplaces(home):
+        with lock(beside, wait=False) as free:
+            if not free:
+                continue
+            machines = [ref for run in (work, work / "run") for ref in machines_of(run)]
+            pids = tuple(ref.pid for ref in machines)
+            evidence = None if dry_run else _removed(work, machines)
+            yield Item("build", work, "its builder is dead", pids, evidence)
+
+
+def _workplaces(home: Home) -> Iterator[tuple[Path, Path]]:
+    for parent in (home.templates, home.rootfs):
         for work in sorted(parent.glob("*.new")) if parent.is_dir() else ():
-            with lock(work.with_suffix(".lock"), wait=False) as free:
-                if not free:
-                    continue
-                yield Item("build", work, reason, evidence=None if dry_run else _removed(work))
+            yield work, work.with_suffix(".lock")
+    if (home.kernels / "new").is_dir():
+        yield home.kernels / "new", home.kernels / "lock"
 
 
-def _removed(work: Path) -> FilesGone:
+def _removed(work: Path, machines: list[ProcessRef]) -> KillEvidence:
+    """A builder that was killed leaves the machine that it had booted, too."""
+    reason = "its builder is dead"
+    processes = tuple(kill_process(ref) for ref in machines)
+    if not all(process.gone for process in processes):
+        return KillEvidence(work.name, reason, processes, FilesGone(str(work), False, 0, 0))
     sizes = [path.lstat().st_blocks * 512 for path in work.rglob("*") if not path.is_dir()]
     try:
         remove_tree(work)
-    except OSError:
-        pass  # seen below
-    return FilesGone(str(work), not work.exists(), len(sizes), sum(sizes))
+    except (OSError, subprocess.SubprocessError):
+        pass  # the look below tells
+    return KillEvidence(work.name, reason, processes, FilesGone(str(work), not work.exists(), len(sizes), sum(sizes)))
