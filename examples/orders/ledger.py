@@ -134,7 +134,7 @@ def main() -> None:
     for name in ("lost", "twice"):
         checking = commands.add_parser(name)
         checking.add_argument("--database", required=True)
-        checking.add_argument("--wait", type=float, default=15.0, help="seconds that a starting database is given")
+        checking.add_argument("--wait", type=float, default=25.0, help="seconds that a starting database is given")
         checking.add_argument("--unreachable", type=int, help="printed instead of an error when it cannot be asked")
     for command in commands.choices.values():
         command.add_argument("--ledger", default="/run/ledger")
