@@ -7,7 +7,10 @@ import asyncio
 from stormcell.sandbox import lease
 from stormcell.sandbox.evidence import FilesGone, KillEvidence, ProcessGone, already_gone, remove_files
 from stormcell.sandbox.link import Link
+from stormcell.sandbox.record import ID
 from stormcell.sandbox.removal import remove
+from stormcell.spec.errors import SandboxNotFound
+from stormcell.spec.home import Home
 
 
 async def end(link: Link, reason: str) -> KillEvidence:
@@ -32,9 +35,12 @@ async def end(link: Link, reason: str) -> KillEvidence:
 
 
 async def end_by_id(name: str, reason: str) -> KillEvidence:
-    """For a sandbox that this process holds no link to; also for one whose machine cannot be attached."""
-    from stormcell.spec.home import Home
+    """For a sandbox that this process holds no link to; also for one whose machine cannot be attached.
 
+    Raises SandboxNotFound for what cannot be an id; one that was there and is gone is `already_gone`.
+    """
+    if not ID.match(name):
+        raise SandboxNotFound(f"'{name}' is no sandbox id", rule="an id looks like sc-0a1b2c3d")
     evidence = await asyncio.to_thread(remove, Home.current().sandboxes / name, reason)
     assert evidence is not None, "only an overdue-only removal may be refused"
     return evidence
