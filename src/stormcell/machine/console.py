@@ -29,6 +29,7 @@ def append(path: Path, text: bytes) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         size = os.fstat(fd).st_size
+        text = text[-LOG_BYTES // 2 :]
         if size + len(text) > LOG_BYTES:
             kept = os.pread(fd, LOG_BYTES // 2, max(0, size - LOG_BYTES // 2))
             os.ftruncate(fd, 0)

@@ -1,0 +1,51 @@
+import subprocess
+import sys
+
+import pytest
+
+from stormcell.machine.durable import aside, lock, publish, write_atomically
+
+
+def test_a_file_is_replaced_whole(tmp_path):
+    path = tmp_path / "record"
+    write_atomically(path, "one")
+    write_atomically(path, b"two")
+    assert path.read_text() == "two"
+    assert [p.name for p in tmp_path.iterdir()] == ["record"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_built_aside_is_gone_after_a_failure(tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "left-by-a-killed-build").touch()
+    with pytest.raises(RuntimeError), aside(tmp_path / "new") as work:
+        assert list(work.iterdir()) == []
+        (work / "half").touch()
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_published_folder_has_its_name_and_its_files(tmp_path):
+    (tmp_path / "new" / "sub").mkdir(parents=True)
+    (tmp_path / "new" / "sub" / "file").write_text("x")
+    publish(tmp_path / "new", tmp_path / "final")
+    assert (tmp_path / "final" / "sub" / "file").read_text() == "x"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from stormcell.machine.durable import lock\n"
+        "with lock(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    )
+    path = tmp_path / "lock"
+    other = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    try:
+        assert other.stdout.readline() == b"held\n"
+        with lock(path, wait=False) as mine:
+            assert not mine
+    finally:
+        other.kill()
+        other.communicate()
+    with lock(path, wait=False) as mine:
+        assert mine
