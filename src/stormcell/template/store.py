@@ -96,7 +96,7 @@ class Store:
             raise TemplateNotFound("there is no such template", where=str(folder))
         manifest = verify_files(folder, full=full)
         verify_files(self.home.rootfs / str(manifest["inputs"]["image"]), full=full)
-        if manifest["folder"] != str(folder):
+        if Path(manifest["folder"]).resolve() != folder.resolve():
             raise TemplateBroken("the template was moved; its disks name the old place", where=str(folder))
         if manifest["inputs"]["qemu"]["sha256"] != find_qemu().digest:
             raise TemplateBroken("another QEMU made this snapshot", where=str(folder), remedy="build it again")
