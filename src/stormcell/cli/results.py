@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from stormcell.cli.output import colour
 from stormcell.cli.progress import MARK
 from stormcell.engine.api import Outcome
 from stormcell.spec.probe import METRICS
-from stormcell.spec.units import duration_text
-from stormcell.spec.verdict import FaultResult, ProbeResult, Result
+from stormcell.spec.verdict import FaultResult, ProbeResult, Result, Verdict
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNITS = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
+HEADINGS = ("experiment", "fault", "verdict", "the kernel's proof", "what was measured", "predicted")
 PHASE = {"before": "before", "under": "under the fault", "recovery": "recovery"}
 
 
@@ -23,51 +30,56 @@ def show_results(outcomes: Sequence[Outcome]) -> None:
 
 
 def row(result: Result) -> tuple[str, str, str, str, str, str]:
-    """experiment, fault, verdict, the kernel's proof, why, prediction."""
+    """One cell for each of HEADINGS."""
     fault = result.faults[0] if result.faults else None
     return (
         result.experiment,
         fault.kind if fault else "",
         str(result.verdict),
         _proof(fault),
-        result.reasons[0].text if result.reasons else "",
+        _measured(result),
         _prediction(result),
     )
 
 
 def markdown_table(results: Sequence[Result]) -> str:
     """The table for a README."""
-    lines = ["| experiment | fault | verdict | the kernel's proof | why | predicted |", "|---|---|---|---|---|---|"]
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---" * len(HEADINGS) + "|"]
     for result in results:
-        name, kind, verdict, proof, why, prediction = (cell.replace("|", "\\|") for cell in row(result))
-        lines.append(f"| {name} | `{kind}` | **{verdict}** | {proof} | {why} | {prediction} |")
+        name, kind, verdict, *rest = (cell.replace("|", "\\|") for cell in row(result))
+        lines.append(f"| {name} | `{kind}` | **{verdict}** | {' | '.join(rest)} |")
     return "\n".join(lines)
 
 
-def _show_table(outcomes: Sequence[Outcome]) -> None:
+def _console() -> Console:
+    """Without a terminal there is no width to fit into; lines then stay whole for grep and diff."""
     from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 200, no_color=not colour(sys.stdout))
+
+
+def _show_table(outcomes: Sequence[Outcome]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("experiment", "fault", "verdict", "the kernel's proof", "why", "predicted"):
+    for heading in HEADINGS:
         table.add_column(heading, no_wrap=heading in ("experiment", "fault", "verdict"))
     for outcome in outcomes:
         name, kind, verdict, *rest = row(outcome.result)
         style = MARK[verdict]
         table.add_row(escape(name), kind, f"[{style}]{verdict}[/{style}]", *(escape(cell) for cell in rest))
-    console = Console(highlight=False)
+    console = _console()
     console.print(table)
     console.print(f"\nruns in {escape(str(outcomes[0].folder.parent))}", soft_wrap=True)
 
 
 def show_result(result: Result, folder: Path) -> None:
     """All that one run found, and what it cannot know."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
+    console = _console()
     style = MARK[str(result.verdict)]
     console.print(
         f"[{style} bold]{result.verdict}[/{style} bold]  {escape(result.experiment)}  {escape(result.question)}"
@@ -108,6 +120,22 @@ def _proof(fault: FaultResult | None) -> str:
     return f"{fault.acted if fault.acted is not None else '?'} {fault.counts}{left}"
 
 
+def _measured(result: Result) -> str:
+    """What decided: the reason where nothing was learnt or it failed, else how the numbers moved."""
+    if result.verdict is not Verdict.SURVIVED:
+        return result.reasons[0].text if result.reasons else ""
+    phases: dict[tuple[str, str], dict[str, float | None]] = {}
+    for probe in result.probes:
+        for check in probe.checks:
+            phases.setdefault((probe.probe, check.metric), {})[probe.phase] = check.measured
+    parts = []
+    for (name, metric), seen in phases.items():
+        unit = UNITS.get(metric, "number")
+        course = " > ".join(_number(seen[phase], unit) for phase in PHASE if phase in seen)
+        parts.append(f"{name} {metric} {course}")
+    return "; ".join(parts)
+
+
 def _prediction(result: Result) -> str:
     if result.prediction is None:
         return ""
@@ -118,9 +146,8 @@ def _prediction(result: Result) -> str:
 
 
 def _checks(probe: ProbeResult) -> str:
-    units = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
     parts = [
-        f"{c.metric} {_number(c.measured, units.get(c.metric, 'number'))} (wanted {c.wanted})" for c in probe.checks
+        f"{c.metric} {_number(c.measured, UNITS.get(c.metric, 'number'))} (wanted {c.wanted})" for c in probe.checks
     ]
     return ", ".join(parts)
 
@@ -129,7 +156,7 @@ def _number(value: float | None, unit: str) -> str:
     if value is None:
         return "none"
     if unit == "duration":
-        return duration_text(round(value, 3 if value >= 0.1 else 4))
+        return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.3g} ms"
     if unit == "ratio":
         return f"{value:.1%}"
     if unit == "bool":
