@@ -65,8 +65,13 @@ def spawn(argv: Sequence[str], folder: Path, inherited: dict[int, int], log: int
     `inherited` maps descriptors of ours to their numbers in the child, which must be higher than all of ours.
     Standard output and error go to the descriptor `log`; the environment is empty but for PATH and locale.
     """
-    actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, log, 1)]
-    actions += [(os.POSIX_SPAWN_DUP2, log, 2)]
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, log, 1),
+        (os.POSIX_SPAWN_DUP2, log, 2),
+        # what our own parent left open in us: a machine that outlives us must not hold a make's or a shell's pipe open
+        *((os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable()),
+    ]
     actions += [(os.POSIX_SPAWN_DUP2, ours, theirs) for ours, theirs in inherited.items()]
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
     try:
@@ -81,6 +86,18 @@ def spawn(argv: Sequence[str], folder: Path, inherited: dict[int, int], log: int
         )
     except FileNotFoundError as error:
         raise MissingTool("/bin/sh is missing", where=argv[0]) from error
+
+
+def _inheritable() -> list[int]:
+    """Descriptors above 2 that a child of ours would get."""
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            if int(entry.name) > 2 and os.get_inheritable(int(entry.name)):
+                found.append(int(entry.name))
+        except OSError:
+            continue  # the one that read the folder
+    return found
 
 
 def reap(pidfd: int) -> int | None:

@@ -78,7 +78,8 @@ def test_the_launcher_writes_down_the_process_that_it_becomes(tmp_path):
 
 def test_descriptors_arrive_under_their_numbers_and_no_others(tmp_path):
     r, w = os.pipe()
-    keep = os.open("/etc/hostname", os.O_RDONLY)  # must not be seen by the child
+    keep = os.open("/etc/hostname", os.O_RDONLY)  # must not be seen by the child, though our own parent gave it to us
+    os.set_inheritable(keep, True)
     pid = started(tmp_path, ["/bin/sh", "-c", "echo hi >/proc/self/fd/40; ls /proc/self/fd"], {w: 40})
     os.close(w)
     assert os.read(r, 10) == b"hi\n"
