@@ -1,0 +1,59 @@
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from stormcell.spec.errors import NoSpace
+from stormcell.template.image import _remedy, check_room, run, say_from_mmdebstrap
+from stormcell.template.namespace import remove_tree
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_no_room_is_said_with_figures_and_a_remedy(tmp_path):
+    with pytest.raises(NoSpace, match="are needed") as caught:
+        check_room(tmp_path, 2**60)
+    assert "STORMCELL_HOME" in caught.value.remedy and str(tmp_path) in str(caught.value)
+    check_room(tmp_path, 1)
+
+
+def test_a_program_s_last_words_are_kept_and_its_notices_passed_on():
+    heard = []
+    script = "echo 'I: first' >&2; cat >&2; seq 100 >&2; exit 3"
+    status, words = asyncio.run(run(["/bin/sh", "-c", script], say_from_mmdebstrap(heard.append), stdin=b"fed\n"))
+    assert status == 3 and heard == ["first"]
+    assert words.splitlines()[-1] == "100" and len(words.splitlines()) == 40
+
+
+def test_a_cancelled_program_leaves_no_process(tmp_path):
+    script = f"trap 'echo cleaned >{tmp_path}/trap; exit' TERM; sleep 600 & echo $! >{tmp_path}/pid; wait"
+
+    async def story():
+        task = asyncio.create_task(run(["/bin/sh", "-c", script], lambda _: None))
+        await asyncio.to_thread(until, lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(story())
+    assert (tmp_path / "trap").read_text() == "cleaned\n"  # SIGTERM came first: mmdebstrap removes its tree then
+    child = int((tmp_path / "pid").read_text())
+    until(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_a_package_that_is_not_there_is_named_in_the_remedy():
+    assert "'psotgresql'" in _remedy("E: Unable to locate package psotgresql\nE: apt-get failed")
+    assert "online" in _remedy("E: something else")
+
+
+def test_removing_what_is_not_there(tmp_path):
+    remove_tree(tmp_path / "nothing")
+    (tmp_path / "tree/sub").mkdir(parents=True)
+    remove_tree(tmp_path / "tree")
+    assert not (tmp_path / "tree").exists()
