@@ -60,7 +60,8 @@ def metrics(kind: str, spec: Mapping[str, Any], samples: Sequence[Sample]) -> Me
     if kind in ("http", "tcp"):
         return _attempts(kind, spec, samples)
     if not samples:
-        return dict.fromkeys(("exit_code", "number", "matches", "seconds") if kind == "command" else ("exists", "size"))
+        shown = ("exit_code", "number", "seconds") if kind == "command" else ("exists", "size")
+        return dict.fromkeys((*shown, "matches"))
     _, seconds, outcome, facts = samples[-1]
     if kind == "command":
         ended = isinstance(outcome, int)
