@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Self
 
 from stormcell.machine.commands import Command, Exit, start_command
@@ -20,7 +20,8 @@ KILLED_S = 15.0
 class _Stream:
     """One output. Until somebody asks for it, it is read along so that the command does not stall, and its end kept."""
 
-    def __init__(self, source: AsyncIterator[bytes]) -> None:
+    def __init__(self, source: Callable[[], AsyncIterator[bytes]]) -> None:
+        # a generator that was cancelled is over, what it reads from is not: so a new one for each reader
         self._source = source
         self._kept: deque[bytes] = deque()
         self._size = 0
@@ -33,22 +34,23 @@ class _Stream:
             self._along = asyncio.create_task(self._read_along())
 
     async def _read_along(self) -> None:
-        async for chunk in self._source:
+        async for chunk in self._source():
             self._kept.append(chunk)
             self._size += len(chunk)
             while self._size > TAIL_BYTES:
                 self._size -= len(self._kept.popleft())
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    def claim(self) -> AsyncIterator[bytes]:
         """What was kept, then what comes."""
         self._claimed = True
-        over = self._along is not None and self._along.done()
+        return self._chunks()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
         await self.stop()
         while self._kept:
             yield self._kept.popleft()
-        if not over:
-            async for chunk in self._source:
-                yield chunk
+        async for chunk in self._source():
+            yield chunk
 
     async def end(self) -> None:
         """Wait until what is read along has ended; raises what broke it."""
@@ -71,8 +73,8 @@ class AsyncCommand:
         self.pid = command.pid
         self._command = command
         self._held = held
-        self._stdout = _Stream(aiter(command.stdout))
-        self._stderr = _Stream(aiter(command.stderr))
+        self._stdout = _Stream(lambda: command.stdout)
+        self._stderr = _Stream(lambda: command.stderr)
         self._exit: Exit | None = None
 
     @classmethod
@@ -99,13 +101,11 @@ class AsyncCommand:
 
     def stdout(self) -> AsyncIterator[bytes]:
         """Pieces as they come; a slow reader slows the command. Raises OutcomeUnknown."""
-        self._stderr.read_along()
-        return self._explaining(self._stdout.chunks())
+        return self._reading(self._stdout.claim(), self._stderr)
 
     def stderr(self) -> AsyncIterator[bytes]:
         """The same for standard error."""
-        self._stdout.read_along()
-        return self._explaining(self._stderr.chunks())
+        return self._reading(self._stderr.claim(), self._stdout)
 
     async def write_stdin(self, data: bytes) -> bool:
         """Returns when the guest has taken it; False when the command is over and nobody reads it."""
@@ -154,7 +154,8 @@ class AsyncCommand:
         # the stack turns a bare OutcomeUnknown into one that says what became of the guest
         await to_the_end(self._held.__aexit__(kind, error, error.__traceback__ if error else None))
 
-    async def _explaining(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def _reading(self, chunks: AsyncIterator[bytes], other: _Stream) -> AsyncIterator[bytes]:
+        other.read_along()
         try:
             async for chunk in chunks:
                 yield chunk
