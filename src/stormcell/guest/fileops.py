@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import secrets
 import shutil
 import stat
@@ -127,7 +128,7 @@ def remove(path: bytes, request: Mapping[str, Any]) -> dict[str, Any]:
     """A file, a link (never what it points to), an empty folder; with `recursive` a full one."""
     if stat.S_ISDIR(os.lstat(path).st_mode):
         if request.get("recursive"):
-            sys.setrecursionlimit(1_000_000)  # one level of folders is one of calls
+            _go_deep()
             shutil.rmtree(path)
         else:
             os.rmdir(path)
@@ -187,6 +188,13 @@ def _entries(path: bytes) -> Iterator[bytes]:
             except FileNotFoundError:
                 continue
             yield json.dumps({"name": os.fsdecode(entry.name), **about}).encode("ascii") + b"\n"
+
+
+def _go_deep() -> None:
+    """One level of folders is one of calls and one descriptor."""
+    sys.setrecursionlimit(1_000_000)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _former(target: bytes) -> os.stat_result | None:

@@ -14,6 +14,7 @@ from stormcell.guest.wire import Allowance, Decoder, Frame, Kind, WireError
 
 _READS = 64
 _FRAMES = 16
+_WRITE = 32 * 1024
 _QUEUE = 512 * 1024
 """Turns are short so that no port starves another; a port whose answers pile up is not read any further."""
 
@@ -156,26 +157,33 @@ class Port:
             self._read()
 
     def _read(self) -> None:
-        for _ in range(_READS):
-            if self._queued > _QUEUE:
-                return
-            try:
-                data = os.read(self._fd, 65536)
-            except BlockingIOError:
-                return
-            except OSError:
-                data = b""
-            if not data:
-                self._detach()
-                return
-            for frame in self._decoder.feed(data):
+        """A virtio port gives at most a page at a time, so pages are gathered before they are decoded."""
+        pieces: list[bytes] = []
+        drained = False
+        if self._queued <= _QUEUE:
+            for _ in range(_READS):
+                try:
+                    data = os.read(self._fd, 4096)
+                except BlockingIOError:
+                    drained = True
+                    break
+                except OSError:
+                    data = b""
+                if not data:
+                    self._detach()
+                    return
+                pieces.append(data)
+            for frame in self._decoder.feed(b"".join(pieces)):
                 self._handle(frame)
-        self.loop.soon(self._read)
+            if not drained:
+                self.loop.soon(self._read)
 
     def _write(self) -> bool:
         """False when the port takes no more for now."""
         for _ in range(_FRAMES):
             while self._queue:
+                if len(self._queue) > 1:
+                    self._gather()
                 try:
                     count = os.write(self._fd, self._queue[0])
                 except BlockingIOError:
@@ -192,6 +200,16 @@ class Port:
                 return True
         self.schedule()
         return True
+
+    def _gather(self) -> None:
+        """Make one write of the small frames at the front: each write wakes the host's side."""
+        small: list[bytes | bytearray | memoryview] = []
+        size = 0
+        while self._queue and size + len(self._queue[0]) <= _WRITE:
+            size += len(self._queue[0])
+            small.append(self._queue.popleft())
+        if small:
+            self._queue.appendleft(b"".join(small))
 
     def _pull(self) -> bool:
         """Queue one frame of the next outlet that has one."""

@@ -6,6 +6,7 @@ A child says on a private pipe why it could not become what it should; silence a
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pwd
@@ -64,8 +65,10 @@ def spawn(body: Callable[[], None], *, stdin: bool, enter: Callable[[], None], p
         stdin_read, stdin_write = os.pipe2(os.O_CLOEXEC) if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
         theirs.append(stdin_read)
         ours.append(stdin_write)
-        for _ in ("stdout", "stderr", "report"):
+        for name in ("stdout", "stderr", "report"):
             read, write = os.pipe2(os.O_CLOEXEC)
+            if name == "stdout":
+                fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 262144)
             ours.append(read)
             theirs.append(write)
         pid = fork_into(theirs, body, enter, protected=protected)

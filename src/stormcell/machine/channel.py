@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -80,23 +81,40 @@ class Channel:
     ) -> Self:
         """Connect to a machine's agent socket and greet the guest, without waiting for its answer.
 
-        `on_close` is called once, when the channel is closed or breaks. Raises SandboxError when nobody listens.
+        `on_close` is called when the channel is closed or breaks, or cannot be made: then SandboxError is raised.
         """
-        channel = cls(str(path), on_close)
+        try:
+            sock = connect(Path(path))
+        except BaseException:
+            if on_close:
+                on_close()
+            raise
+        try:
+            return await cls.over(sock, str(path), timeout, on_close=on_close)
+        except (OSError, TimeoutError) as error:
+            raise SandboxError(f"the guest's agent port cannot be used ({error})", where=str(path)) from error
+
+    @classmethod
+    async def over(
+        cls,
+        sock: socket.socket,
+        where: str,
+        timeout: float = REQUEST_LIMIT,
+        *,
+        on_close: Callable[[], None] | None = None,
+    ) -> Self:
+        """The same on a connected, non-blocking socket, which the channel owns from here on."""
+        channel = cls(where, on_close)
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
-                transport, _ = await asyncio.get_running_loop().create_connection(
-                    lambda: _Receiver(channel), sock=connect(Path(path))
-                )
-        except (OSError, TimeoutError) as error:
-            channel._release()
-            raise SandboxError(f"the guest's agent port cannot be used ({error})", where=str(path)) from error
+                channel._transport, _ = await loop.create_connection(lambda: _Receiver(channel), sock=sock)
         except BaseException:
+            sock.close()
             channel._release()
             raise
-        channel._transport = transport
         channel._greet()
-        channel._repeat = asyncio.get_running_loop().call_later(_REPEAT_HELLO, channel._greet_again)
+        channel._repeat = loop.call_later(_REPEAT_HELLO, channel._greet_again)
         return channel
 
     @property
@@ -167,15 +185,20 @@ class Channel:
 
     async def ready(self, timeout: float) -> Hello:
         """Wait for the guest's welcome: nothing is sent before it. Raises SandboxError."""
-        if self._broken:
-            raise SandboxError("the connection to the guest is closed", where=self.where) from self._broken
+        self._usable()
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.shield(self._welcome)
+                greeting = await asyncio.shield(self._welcome)
         except TimeoutError:
             raise SandboxError(
                 f"the guest did not answer within {timeout:.0f} s; nothing was sent to it", where=self.where
             ) from None
+        self._usable()  # it may have broken in the same breath as it was welcomed
+        return greeting
+
+    def _usable(self) -> None:
+        if self._broken:
+            raise SandboxError("the connection to the guest is closed", where=self.where) from self._broken
 
     async def close(self) -> None:
         """Hang up. The guest kills the commands that still run for this channel."""

@@ -148,8 +148,8 @@ def not_started(answer: Mapping[str, Any]) -> SandboxError:
 
 
 def _pid(started: Mapping[str, Any] | None) -> int:
-    pid = started.get("pid") if started else 0
-    if not isinstance(pid, int):
+    pid = started.get("pid") if started is not None else 0
+    if not isinstance(pid, int) or isinstance(pid, bool):
         raise WireError("a command without a pid")
     return pid
 
