@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stormcell.judge.case import Case
+from stormcell.judge.probes import Measurement
 from stormcell.judge.statistics import smallest_count
-from stormcell.judge.wording import PHASES, percent, seconds
+from stormcell.judge.wording import percent, seconds
 from stormcell.spec.plan import PlannedProbe, RecoverStep
 
 _QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
@@ -14,10 +15,8 @@ _QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 def sentences(case: Case) -> tuple[str, ...]:
     """Where the probes stood, how many samples there are, how fine they look, what was not exercised."""
-    found: list[str] = []
-    for source in (_vantage, _duration, _samples, _resolution, _recovery, _loads, _faults, _once):
-        found += [sentence for sentence in source(case) if sentence not in found]
-    return tuple(found)
+    sources = (_vantage, _duration, _samples, _resolution, _recovery, _loads, _faults, _once)
+    return tuple(dict.fromkeys(sentence for source in sources for sentence in source(case)))
 
 
 def _vantage(case: Case) -> Iterator[str]:
@@ -38,30 +37,35 @@ def _vantage(case: Case) -> Iterator[str]:
 
 def _duration(case: Case) -> Iterator[str]:
     applied = [event for event in case.of("applied", "guest") if event.get("ok")]
-    undone = case.of("undone", "guest")
-    if applied and undone:
-        held = float(undone[-1]["t"]) - float(applied[0]["t"])
+    after = [event for event in case.of("reading", "guest") if event.get("label") == "after"]
+    if applied and after:
+        held = float(after[-1]["t"]) - float(applied[0]["t"])
         yield f"The fault lasted {seconds(max(0.0, held))}: what takes longer to show was not seen."
 
 
 def _samples(case: Case) -> Iterator[str]:
-    for m in case.phase("under", "recovery"):
-        if m.planned.kind in ("command", "file"):
-            yield f"Probe '{m.step.probe}' looks once in a phase: other moments were not seen."
-            continue
-        bounded = {bound.metric: bound.value for bound in m.step.bounds}
-        answered = sum(sample[1] is not None for sample in m.samples)
-        for metric, per_cent in _QUANTILES.items():
-            if metric in bounded and 0 < answered < smallest_count(per_cent):
-                yield (
-                    f"{metric} of '{m.step.probe}' {PHASES[m.step.phase]} rests on {answered} answers: "
-                    f"of fewer than {smallest_count(per_cent)} it is the largest one."
-                )
-        if m.step.phase == "under" and m.interval and m.result.holds and m.interval[0] < bounded.get("success_rate", 0):
+    once = dict.fromkeys(m.step.probe for m in case.phase("under", "recovery") if m.planned.kind in ("command", "file"))
+    if once:
+        yield f"Measured once in each phase, so that other moments were not seen: {', '.join(once)}."
+    for m in case.phase("under"):
+        if m.planned.kind in ("http", "tcp"):
+            yield from _few(m)
+
+
+def _few(m: Measurement) -> Iterator[str]:
+    bounded = {bound.metric: bound.value for bound in m.step.bounds}
+    answered = sum(sample[1] is not None for sample in m.samples)
+    for metric, per_cent in _QUANTILES.items():
+        if metric in bounded and 0 < answered < smallest_count(per_cent):
             yield (
-                f"{m.result.samples} attempts of '{m.step.probe}' {PHASES[m.step.phase]}: a true success rate down to "
-                f"{percent(m.interval[0])} would look the same (95 % interval)."
+                f"{metric} of '{m.step.probe}' under the fault rests on {answered} answers: "
+                f"of fewer than {smallest_count(per_cent)} it is the largest one."
             )
+    if m.interval and m.result.holds and m.interval[0] < bounded.get("success_rate", 0):
+        yield (
+            f"{m.result.samples} attempts of '{m.step.probe}' under the fault: a true success rate down to "
+            f"{percent(m.interval[0])} would look the same (95 % interval)."
+        )
 
 
 def _resolution(case: Case) -> Iterator[str]:
@@ -77,12 +81,15 @@ def _rate(probe: PlannedProbe) -> float | None:
 
 
 def _recovery(case: Case) -> Iterator[str]:
-    for m in case.phase("recovery"):
-        if isinstance(m.step, RecoverStep) and m.result.holds and m.result.seconds is not None:
-            yield (
-                f"Recovery of '{m.step.probe}' was seen {seconds(m.result.seconds)} after the undo; it was looked for "
-                f"every {seconds(m.step.every_s)}, one probe after another, and may have come earlier."
-            )
+    """Probes take turns, so a later one may have held before it was asked."""
+    seen = [m for m in case.phase("recovery") if isinstance(m.step, RecoverStep) and m.result.holds]
+    if seen:
+        steps = [m.step for m in seen if isinstance(m.step, RecoverStep)]
+        when = ", ".join(f"{m.step.probe} {seconds(m.result.seconds or 0)}" for m in seen)
+        yield (
+            f"Recovery was looked for every {seconds(steps[0].every_s)}, one probe after another, and may have come "
+            f"earlier than it was seen (after the undo: {when})."
+        )
 
 
 def _loads(case: Case) -> Iterator[str]:

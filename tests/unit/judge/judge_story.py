@@ -164,6 +164,7 @@ class Story:
             self.guest("receipt", step=step.id, phase=step.phase, fault=step.fault, undo=[])
             self.guest("applied", step=step.id, phase=step.phase, fault=step.fault, ok=True, outputs=[])
         elif isinstance(step, UndoStep):
+            self.guest("reading", step=step.id, phase=step.phase, fault=step.fault, label="after", reading={})
             self.guest("undone", step=step.id, phase=step.phase, fault=step.fault, ok=True, outputs=[])
 
     def crash(self, step: MachineStep) -> None:

@@ -57,8 +57,9 @@ def test_resolution_duration_recovery_and_chance() -> None:
     text = told()
     assert "'web' sends one attempt in 100 ms" in text
     assert "The fault lasted" in text
-    assert "Recovery of 'web' was seen 1.2 s after the undo; it was looked for every 500 ms" in text
-    assert "'rows' looks once in a phase" in text
+    assert "Recovery was looked for every 500 ms" in text
+    assert "(after the undo: web 1.2 s, rows 1.2 s)" in text
+    assert "Measured once in each phase, so that other moments were not seen: rows." in text
     assert "one run with seed 7" in text
 
 
