@@ -1,0 +1,128 @@
+"""What outlives its maker: the ttl, the reaper, gc."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from stormcell import AsyncSandbox, Sandbox
+from stormcell.sandbox import gc, lease, reaper
+from stormcell.sandbox.record import Record
+from stormcell.spec.errors import SandboxNotFound
+
+MAKER = """
+import asyncio, os, signal, sys
+from stormcell import AsyncSandbox
+async def main():
+    made = await AsyncSandbox.create("base", ttl_seconds=float(sys.argv[1]), detached=sys.argv[2] == "detached")
+    print(made.id, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+def killed_maker(ttl: float, kind: str = "owned") -> str:
+    """The id of a sandbox whose maker was killed with SIGKILL."""
+    done = subprocess.run([sys.executable, "-c", MAKER, str(ttl), kind], capture_output=True, text=True, timeout=250)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return done.stdout.strip()
+
+
+def alive(record: Record) -> bool:
+    return record.machine is not None and record.machine.alive()
+
+
+def test_the_reaper_kills_at_the_ttl_though_the_maker_was_killed(home, eventually):
+    name = killed_maker(6)
+    record = Record.read(home.sandboxes / name)
+    assert record is not None
+    assert reaper.running(home.state)
+    assert eventually(lambda: not (home.sandboxes / name).exists())
+    assert not alive(record)
+    lines = (home.state / "reaped.jsonl").read_text().splitlines()
+    (evidence,) = [entry for entry in map(json.loads, lines) if entry["id"] == name]
+    assert evidence["complete"] is True
+    assert evidence["processes"][0]["pid"] == record.machine.pid
+    with pytest.raises(SandboxNotFound):
+        Sandbox.attach(name)
+
+
+def test_gc_removes_what_the_killed_maker_left_long_before_its_ttl(home):
+    name = killed_maker(3000)
+    record = Record.read(home.sandboxes / name)
+    assert record is not None
+    assert alive(record)
+    (seen,) = gc.collect(home, dry_run=True)
+    assert seen.path.name == name
+    assert alive(record)
+    (item,) = gc.collect(home)
+    assert item.gone
+    assert f"process {record.owner.pid}, is dead" in item.reason
+    assert not alive(record)
+    assert not (home.sandboxes / name).exists()
+    assert list(gc.collect(home)) == []
+
+
+def test_gc_removes_a_create_that_was_killed_half_way(home, eventually):
+    code = MAKER.replace("print(made.id, flush=True)", "pass")
+    for delay in (0.5, 0.7, 0.9, 1.1):
+        maker = subprocess.Popen([sys.executable, "-c", code, "3000", "owned"])
+        time.sleep(delay)
+        maker.kill()
+        maker.wait()
+        items = list(gc.collect(home))
+        assert all(item.gone for item in items)
+        assert list(home.sandboxes.iterdir()) == []
+
+
+def test_a_detached_one_lives_on_can_be_attached_and_gc_spares_it(home):
+    name = killed_maker(3000, "detached")
+    assert list(gc.collect(home)) == []
+    sbx = Sandbox.attach(name)
+    assert sbx.exec("echo still").text == "still\n"
+    assert sbx.kill().complete
+
+
+def test_work_in_flight_keeps_it_alive_and_idleness_does_not(home, template, eventually):
+    async def main() -> None:
+        sbx = await AsyncSandbox.create(template, ttl_seconds=4)
+        result = await sbx.exec("sleep 10; echo lived")
+        assert result.text == "lived\n"
+        left = lease.read(sbx.folder)
+        assert left is not None
+        await asyncio.sleep(6)
+        for _ in range(1000):
+            if not sbx.folder.exists():
+                break
+            await asyncio.sleep(0.1)
+        with pytest.raises(SandboxNotFound):
+            await sbx.exec("true")
+        assert (await sbx.kill()).already_gone
+
+    asyncio.run(main())
+
+
+def test_the_reaper_is_one_and_detached(home, template):
+    with Sandbox.create(template), Sandbox.create(template):
+        pid = int((home.state / "reaper.lock").read_text())
+        parent, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1:4:2]
+        assert int(session) != int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[3])
+        assert int(parent) != int(Path("/proc/self/stat").read_text().split()[0])
+        running = [
+            path
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if str(home.state).encode() in _read(path) and b"reaper" in _read(path)
+        ]
+        assert len(running) == 1
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
