@@ -29,6 +29,12 @@ def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
+async def until(met: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not met():  # noqa: ASYNC110 - what is waited for happens in another process
+            await asyncio.sleep(0.01)
+
+
 @dataclass
 class AgentProcess:
     process: subprocess.Popen[bytes]
@@ -47,7 +53,9 @@ async def running_agent(ports: int = 1) -> AsyncIterator[AgentProcess]:
     pairs = [socket.socketpair() for _ in range(ports)]
     descriptors = [theirs.fileno() for _, theirs in pairs]
     argv = [sys.executable, "-m", "stormcell.guest", "agent", *(f"--fd={fd}" for fd in descriptors)]
-    process = subprocess.Popen(argv, pass_fds=descriptors, env={**os.environ, "CANARY": "of the agent"})
+    process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+        argv, pass_fds=descriptors, env={**os.environ, "CANARY": "of the agent"}
+    )
     for _, theirs in pairs:
         theirs.close()
     agent = AgentProcess(process, [ours for ours, _ in pairs])

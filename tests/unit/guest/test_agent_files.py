@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import errno
 import hashlib
 import os
@@ -9,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.guest.agent_process import asynchronous, connected, running_agent
+from tests.unit.guest.agent_process import asynchronous, connected, running_agent, until
 
 from stormcell.machine import files
 from stormcell.machine.files import Entry
@@ -18,6 +17,10 @@ from stormcell.spec.errors import GuestFileError, SandboxError
 ROOT = os.geteuid() == 0
 MIB = 1024 * 1024
 ODD = [b"plain", b"new\nline", b"\xff\xfe not utf-8", "ümlaut".encode(), b" ", b"-rf", b"x" * 255, b'"\\']
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 async def contents(source: AsyncIterator[bytes]) -> bytes:
@@ -66,7 +69,7 @@ async def test_a_name_may_be_any_bytes(tmp_path: Path, name: bytes) -> None:
         assert [os.fsencode(entry.name) for entry in await files.list(channel, str(tmp_path))] == [name]
         await files.remove(channel, path)
         assert not await files.exists(channel, path)
-        assert os.listdir(tmp_path) == []
+        assert names(tmp_path) == []
 
 
 @asynchronous
@@ -116,7 +119,7 @@ async def test_owner_is_the_one_asked_for_or_the_former(tmp_path: Path) -> None:
         assert (path.stat().st_uid, path.stat().st_gid) == (7, 8)
         with pytest.raises(SandboxError, match="no such user"):
             await files.write(channel, str(path), b"4", owner="no-such-user")
-        assert path.read_bytes() == b"3" and os.listdir(tmp_path) == ["f"]
+        assert path.read_bytes() == b"3" and names(tmp_path) == ["f"]
 
 
 @asynchronous
@@ -138,10 +141,8 @@ async def test_a_source_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     async with connected() as channel:
         with pytest.raises(RuntimeError, match="the source broke"):
             await files.write(channel, f"{tmp_path}/f", pieces())
-        async with asyncio.timeout(10):
-            while channel._exchanges:
-                await asyncio.sleep(0.01)
-        assert (tmp_path / "f").read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+        await until(lambda: not channel._exchanges)
+        assert (tmp_path / "f").read_bytes() == b"old" and names(tmp_path) == ["f"]
 
 
 @asynchronous
@@ -156,12 +157,9 @@ async def test_a_hang_up_in_the_middle_leaves_the_old_file(tmp_path: Path) -> No
 
         with pytest.raises(SandboxError):
             await files.write(channel, f"{tmp_path}/f", pieces())
-        async with asyncio.timeout(10):
-            while [
-                pid for pid in Path(f"/proc/{agent.process.pid}/task").glob("*/children") if pid.read_text().strip()
-            ]:
-                await asyncio.sleep(0.01)
-    assert (tmp_path / "f").read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
+        children = Path(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children")
+        await until(lambda: not children.read_text().strip())
+    assert (tmp_path / "f").read_bytes() == b"old" and names(tmp_path) == ["f"]
 
 
 @asynchronous
@@ -207,7 +205,7 @@ async def test_a_very_deep_folder_is_removed(tmp_path: Path) -> None:
     os.close(folder)
     async with connected() as channel:
         await files.remove(channel, f"{tmp_path}/d", recursive=True)
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 @asynchronous
@@ -269,9 +267,7 @@ async def test_a_reader_that_leaves_early_leaves_nothing_running() -> None:
         source = files.read(channel, f"/proc/{os.getpid()}/environ")
         await anext(source)
         await source.aclose()  # type: ignore[attr-defined]
-        async with asyncio.timeout(10):
-            while channel._exchanges:
-                await asyncio.sleep(0.01)
+        await until(lambda: not channel._exchanges)
 
 
 @pytest.mark.parametrize("path", ["relative", "", "/a\0b"])

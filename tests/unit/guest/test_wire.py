@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ frames = st.builds(Frame, st.sampled_from(sorted(wire.TO_GUEST)), streams, st.bi
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     at = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[a:b] for a, b in zip(at, at[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(at)]
 
 
 def decode(decoder: Decoder, pieces: list[bytes]) -> list[Frame]:

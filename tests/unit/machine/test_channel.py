@@ -6,13 +6,14 @@ import asyncio
 import os
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from tests.unit.guest.agent_process import asynchronous, until
 
 from stormcell.guest import wire
 from stormcell.guest.wire import Decoder, Frame, Kind
@@ -21,7 +22,6 @@ from stormcell.machine import commands, exchange, files
 from stormcell.machine.channel import Channel, Identity
 from stormcell.machine.commands import start_command
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, SandboxError
-from tests.unit.guest.agent_process import asynchronous
 
 GREETING = wire.pack({"version": wire.VERSION, "boot_id": "b", "generation": ""})
 EXIT = {"exit_code": 0, "signal": None, "timed_out": False, "cancelled": False, "left": 0}
@@ -240,9 +240,7 @@ async def test_a_lie_ends_the_channel(lie: str) -> None:
         answer = await both(command(channel), speak())
         if lie == "two final answers":
             assert answer is None  # the command had ended; the channel is heard no further all the same
-            async with asyncio.timeout(5):
-                while not channel.closed:
-                    await asyncio.sleep(0.01)
+            await until(lambda: channel.closed)
         else:
             assert isinstance(answer, GuestProtocolError), answer
         assert channel.closed
@@ -306,7 +304,7 @@ async def test_resumed_is_believed_only_when_it_is_whole(change: dict[str, objec
     for answer, good in ((RESUMED, True), (RESUMED | change, False)):
         async with talking() as (channel, guest):
 
-            async def speak(answer: dict[str, object] = answer, guest: FakeGuest = guest) -> None:
+            async def speak(answer: Mapping[str, object] = answer, guest: FakeGuest = guest) -> None:
                 request = await guest.take(Kind.REQUEST)
                 await guest.give(wire.encode(Kind.FINAL, request.stream, wire.pack(answer)))
 
@@ -378,7 +376,7 @@ async def test_what_a_guest_says_is_made_fit_for_a_terminal() -> None:
     ):
         async with talking() as (channel, guest):
 
-            async def speak(error: dict[str, object] = error, guest: FakeGuest = guest) -> None:
+            async def speak(error: Mapping[str, object] = error, guest: FakeGuest = guest) -> None:
                 await guest.take(Kind.REQUEST)
                 await guest.give(wire.encode(Kind.FINAL, 1, wire.pack({"error": error})))
 
