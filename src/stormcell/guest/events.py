@@ -1,4 +1,23 @@
-"""One JSON event a line, as it happens."""
+"""One JSON event a line, as it happens.
+
+Each has `n` (counted from 0, without a gap), `t` (seconds since the runner began) and `event`; most have `step` and
+`phase`. The others by `event`:
+
+    begin      boot_id, generation, wall, pid
+    step       a step begins
+    needs      fault, missing: [reason, ...]
+    output     exit (null: it did not end by itself), out, err, truncated
+    load       load, state: started {pid} | exited {exit, out, err, truncated, seconds} | stopped {..., note}
+    probe      probe, vantage, began, samples, metrics, checks, holds, measured, detail     (measure.report)
+    reading    fault, label: before | during | after | undone, reading
+    receipt    fault, undo: written before the act, placeholders filled in
+    applied    fault, ok, outputs
+    undone     fault, ok, outputs
+    recovered  probe, vantage, attempts, began_s, seconds, and the last try as in `probe`
+    await      a step of the host's; {"go": step} is waited for
+    stop       code, text: the run ends early; what was begun is undone after this
+    end        always the last one
+"""
 
 from __future__ import annotations
 

@@ -222,9 +222,19 @@ def _private_descriptors() -> tuple[int, int]:
     return control, events
 
 
+def _outlive_the_oom_killer() -> None:
+    """The undo must not be the victim of the fault; commands get an ordinary score. Needs CAP_SYS_RESOURCE."""
+    try:
+        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("-1000")
+    except OSError:
+        pass
+
+
 def main(argv: Sequence[str]) -> int:
     """`run-plan`. Exit code 0 when every step was carried out, 1 when the run ended early; the events say why."""
     control, out = _private_descriptors()
+    _outlive_the_oom_killer()
     lifeline = Lifeline(control)
     lifeline.heed_signals()
     events = Events(out, lifeline.now, lambda why: lifeline.stop("interrupted", why))

@@ -52,7 +52,8 @@ def _result(case: Case) -> Result:
 def _survived(case: Case) -> Reason:
     acted = ", ".join(f"{r.kind} was in force and acted ({r.acted} {r.counts})" for r in case.receipts.values())
     names = ", ".join(sorted({m.step.probe for m in case.phase("under", "recovery")}))
-    return Reason(code="survived", text=f"every bound held, under the fault and after it ({names}); {acted}")
+    when = "under the fault and after it" if case.phase("under") else "after the fault"
+    return Reason(code="survived", text=f"every bound held {when} ({names}); {acted}")
 
 
 def _surprise(case: Case, verdict: Verdict) -> bool | None:
