@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +222,18 @@ def alive(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def worlds(tmp_path: Path) -> Iterator[World]:
+    """A fixture: no runner of a failed test stays."""
+    made = World(tmp_path)
+    yield made
+    for runner in made.runners:
+        if runner.process.poll() is None:
+            runner.kill()
+
+
+def stop(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """The one stop, which comes before whatever is undone, and `end` after that."""
+    (found,) = of(events, "stop")
+    return found
