@@ -16,7 +16,7 @@ from stormcell.engine.folder import RunFolder
 from stormcell.engine.hostprobes import measure_once, until_it_holds
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
-from stormcell.spec.plan import MachineStep, Plan, ProbeStep, RecoverStep
+from stormcell.spec.plan import MachineStep, Plan, ProbeStep, RecoverStep, Step
 from stormcell.template.model import Template
 
 MAX_LINE = 8 << 20
@@ -35,6 +35,8 @@ class Conductor:
         self.folder = folder
         self._on_event = on_event
         self._undone_at = time.monotonic()
+        self._meeting: asyncio.Task[None] | None = None
+        self._host_steps = {step.id: step for step in plan.steps if step.on == "host"}
         self.events: list[dict[str, Any]] = []
 
     def record(self, event: Mapping[str, Any]) -> None:
@@ -80,58 +82,77 @@ class Conductor:
                 await asyncio.shield(self._release(sandbox))
 
     async def _carry_out(self, sandbox: AsyncSandbox) -> None:
-        """Segments of guest steps, with the acts on the machine between them: a crash takes the runner with it."""
+        """Segments of guest steps, each up to an act on the machine: a crash takes the runner with it."""
         steps = self.plan.steps
         start = 0
         while start < len(steps):
-            step = steps[start]
-            if not isinstance(step, MachineStep):
-                end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
-                if not await self._segment(sandbox, start, end):
-                    return
-                start = end
-                continue
-            self.host("step", step=step.id, phase=step.phase)
-            booted_at = await crash(sandbox, step, self.host)
+            end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
+            act = await self._segment(sandbox, start, end)
+            if act is None:
+                return
+            booted_at = await crash(sandbox, act, self.host)
+            if self._meeting is not None:
+                # the runner died with its machine; what it said until then is told
+                await asyncio.wait({self._meeting})
+                self._meeting = None
             if booted_at is None:
                 return
             self._undone_at = booted_at
-            start += 1
+            start = end + 1
 
-    async def _segment(self, sandbox: AsyncSandbox, start: int, end: int) -> bool:
-        """Let the runner carry out the steps from `start` to before `end`. False when the run is over."""
-        part = self.plan.model_copy(update={"steps": self.plan.steps[:end]})
+    async def _segment(self, sandbox: AsyncSandbox, start: int, end: int) -> MachineStep | None:
+        """Let the runner carry out the steps from `start`. Returns the act on the machine that it came to, if any.
+
+        The runner then waits, with its loads under way: the crash is to meet a working machine.
+        """
+        part = self.plan.model_copy(update={"steps": self.plan.steps[: end + 1]})
         request = {"plan": part.model_dump(mode="json"), "start": start}
         runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=self.plan.deadline_s + 60)
         await runner.write_stdin(json.dumps(request).encode() + b"\n")
-        ended = stopped = False
-        async for event in _events(runner.stdout()):
+        events = _events(runner.stdout())
+        ended = False
+        async for event in events:
             self.record({"on": "guest", **event})
             match event["event"]:
                 case "await":
-                    await self._host_step(str(event.get("step")), sandbox.ports)
-                    await runner.write_stdin(json.dumps({"go": event.get("step")}).encode() + b"\n")
+                    step = self._host_steps.get(str(event.get("step")))
+                    if isinstance(step, MachineStep):
+                        self._meeting = asyncio.create_task(self._last_words(events))
+                        return step
+                    answer = await self._host_step(step, sandbox.ports)
+                    await runner.write_stdin(json.dumps(answer).encode() + b"\n")
                 case "undone":
                     self._undone_at = time.monotonic()
-                case "stop":
-                    stopped = True
                 case "end":
                     ended = True
         exit_ = await runner.wait()
         if not ended:
             self.host("lost", code="runner_gone", text=f"the runner in the guest ended without saying so ({exit_})")
-        return ended and not stopped
+        return None
 
-    async def _host_step(self, step_id: str, ports: Mapping[str, int]) -> None:
-        step = next((item for item in self.plan.steps if item.id == step_id and item.on == "host"), None)
+    async def _last_words(self, events: AsyncIterator[dict[str, Any]]) -> None:
+        """What the runner of a machine that is crashed still says. Its end is no surprise, and no news."""
+        try:
+            async for event in events:
+                self.record({"on": "guest", **event})
+        except StormcellError:
+            pass
+
+    async def _host_step(self, step: Step | None, ports: Mapping[str, int]) -> dict[str, Any]:
+        """Carry it out. Returns the line that the runner waits for: go on, or stop."""
         if isinstance(step, ProbeStep):
             fields = await measure_once(self.plan, step, ports, self.plan.seed)
             self.host("probe", step=step.id, phase=step.phase, **fields)
+            if step.gate and not fields["measured"]:
+                return {"stop": "measured_nothing", "text": f"probe '{step.probe}' measured nothing before the fault"}
+            if step.gate and not fields["holds"]:
+                return {"stop": "broken_before", "text": f"probe '{step.probe}' did not hold before the fault"}
         elif isinstance(step, RecoverStep):
             fields = await until_it_holds(self.plan, step, ports, self.plan.seed, self._undone_at)
             self.host("recovered", step=step.id, phase=step.phase, **fields)
         else:
-            raise GuestProtocolError(f"the runner awaits a step '{step_id[:80]}' that is none of the host's")
+            raise GuestProtocolError("the runner awaits a step that is none of the host's")
+        return {"go": step.id}
 
     async def _release(self, sandbox: AsyncSandbox) -> None:
         try:
@@ -140,6 +161,9 @@ class Conductor:
             self.host("released", evidence=evidence.as_dict())
         except StormcellError as error:
             self.host("release_failed", text=str(error))
+        finally:
+            if self._meeting is not None:
+                await asyncio.wait({self._meeting}, timeout=10)
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:

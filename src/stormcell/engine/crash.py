@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from stormcell.machine.model import ExitEvidence
 from stormcell.sandbox.api import AsyncSandbox
-from stormcell.spec.errors import OutcomeUnknown, SandboxError, StormcellError
+from stormcell.spec.errors import MachineError, OutcomeUnknown, SandboxError
 from stormcell.spec.plan import MachineStep
 
 SYSRQ = {"panic": "c", "reboot": "b"}
@@ -52,7 +52,8 @@ async def crash(sandbox: AsyncSandbox, step: MachineStep, log: Log) -> float | N
         log("machine", what="boot", step=step.id)
         try:
             await sandbox.cold_boot(timeout=step.boot_within_s)
-        except StormcellError as error:
+        except (MachineError, SandboxError) as error:
+            # the guest's failure; what the host lacks (room, a port, a program) rises as the host's
             log("machine", what="not_booted", step=step.id, text=str(error))
         else:
             booted_at = time.monotonic()
