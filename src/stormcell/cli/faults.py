@@ -60,6 +60,8 @@ def _show_one(fault: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from stormcell.faults import parse
+
     console = Console(highlight=False)
     console.print(f"[bold]{fault.kind}[/bold]  {escape(fault.__doc__ or '')}")
     table = Table(box=None, pad_edge=False)
@@ -74,7 +76,7 @@ def _show_one(fault: Any) -> None:
     console.print(f"counts   {escape(fault.counts)}")
     needs = [f"{what} {', '.join(items)}" for what, items in fault.needs if items]
     console.print(f"needs    {escape('; '.join(needs) or 'nothing beyond the base guest')}")
-    for sentence in fault.model_validate(fault.example).cannot_know():
+    for sentence in parse(fault.example).cannot_know():
         console.print(f"cannot know  {escape(sentence)}")
 
 

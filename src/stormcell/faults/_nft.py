@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,22 +13,31 @@ from stormcell.faults._network import Match, Way, same_network
 from stormcell.spec.fault import Command, Reading
 
 L4 = {("icmp", "ip6"): "ipv6-icmp"}
+_NAME_OF_DEVICE = {"out": "oifname", "in": "iifname"}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `match` None means every packet. `extra` are conditions as nft reads them, `verdict` what is done."""
+    """One rule: `match` None means every packet.
+
+    `verdict` is what is done, as nft reads it, and `shown` the same as nft shows it; `device` is the condition on the
+    device in families that see all of them; `extra` is a further condition.
+    """
 
     chain: str
     label: str
     match: Match | None
     way: Way
     verdict: str
+    shown: dict[str, Any]
+    device: str = ""
     extra: str = ""
 
     def text(self) -> str:
         """As `nft -f` reads it, without `add rule`. Every rule counts."""
-        words = [expression(self.match, self.way), self.extra, "counter", self.verdict, f'comment "{self.label}"']
+        device = f'{_NAME_OF_DEVICE[self.way]} "{self.device}"' if self.device else ""
+        words = [expression(self.match, self.way), device, self.extra, "counter", self.verdict]
+        words.append(f'comment "{self.label}"')
         return " ".join(word for word in words if word)
 
     def stands(self, shown: dict[str, Any]) -> bool:
@@ -36,17 +45,20 @@ class Rule:
         if shown.get("comment") != self.label or shown.get("chain") != self.chain:
             return False
         statements = [s for s in shown.get("expr", ()) if isinstance(s, dict)]
-        right = [s["match"].get("right") for s in statements if isinstance(s.get("match"), dict)]
-        verdict = self.verdict.split()[0]
-        return any(verdict in s for s in statements) and all(
-            any(_same(value, seen) for seen in right) for value in self._values()
+        matched = [s["match"] for s in statements if isinstance(s.get("match"), dict)]
+        return self.shown in statements and all(
+            any(_agrees(match, field, value) for match in matched) for field, value in self._conditions()
         )
 
-    def _values(self) -> list[str | int]:
-        if self.match is None:
-            return []
-        protocol = L4.get((self.match.protocol or "", self.match.family), self.match.protocol)
-        return [*([protocol] if protocol else []), *self.match.ends(self.way).values()]
+    def _conditions(self) -> Iterator[tuple[str, str | int]]:
+        """(field, value) that the kernel must show."""
+        if self.device:
+            yield _NAME_OF_DEVICE[self.way], self.device
+        if self.match is not None:
+            if self.match.protocol:
+                yield "protocol", L4.get((self.match.protocol, self.match.family), self.match.protocol)
+            for end, value in self.match.ends(self.way).items():
+                yield {"dst": "daddr", "src": "saddr"}.get(end, end), value
 
 
 def expression(match: Match | None, way: Way) -> str:
@@ -113,6 +125,18 @@ def growth(during: Reading, after: Reading, family: str, table: str) -> dict[str
 def readable(reading: Reading) -> bool:
     """Did nft answer at all?"""
     return isinstance(reading.json_of("nft"), dict)
+
+
+def _agrees(match: dict[str, Any], field: str, value: str | int) -> bool:
+    left, right = match.get("left"), match.get("right")
+    if not isinstance(left, dict) or match.get("op") != "==":
+        return False
+    payload, meta = left.get("payload"), left.get("meta")
+    if isinstance(payload, dict):  # nft shows `meta l4proto tcp th dport 53` as `tcp dport 53`
+        implied = field == "protocol" and payload.get("protocol") == value
+        return implied or (payload.get("field") == field and _same(value, right))
+    key = meta.get("key") if isinstance(meta, dict) else None
+    return key == ("l4proto" if field == "protocol" else field) and right == value
 
 
 def _same(wanted: str | int, shown: Any) -> bool:

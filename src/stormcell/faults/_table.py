@@ -64,11 +64,13 @@ class Table(Documented):
         return _nft.readable(undone) and not _nft.listed(undone, "table", self.family, self.table)
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
-        """Packets by rule, so that a family or a direction that nothing crossed is seen."""
+        """Packets by rule, and which rules nothing crossed: a family, a direction, a device."""
         if during is None or after is None:
             return ()
         counted = _nft.growth(during, after, self.family, self.table)
-        return tuple(f"{label}: {count} packets" for label, count in counted.items())
+        idle = [label for label, count in counted.items() if not count]
+        said = [f"{label}: {count} packets" for label, count in counted.items() if count]
+        return (*said, f"nothing crossed: {'; '.join(idle)}") if idle else tuple(said)
 
 
 class BlackHole(Table):
@@ -117,6 +119,7 @@ class BlackHole(Table):
                 match,
                 way,
                 f'fwd to "{self.sink}"' if way == "out" else "drop",
+                {"fwd": {"dev": self.sink}} if way == "out" else {"drop": None},
             )
             for number, device in enumerate(self.edges)
             for way in self.ways

@@ -45,8 +45,10 @@ class DiskFill(Filler):
         )
 
     def clean(self, before: Reading, undone: Reading) -> bool:
-        """Our file is gone, nothing counts, the same write works again."""
+        """Our file is gone, nothing counts, the same write works again. In a folder that never was, nothing is left."""
         now = told(undone)
+        if not now and not told(before):
+            return True
         return bool(now) and now.get("filler") is None and now.get("refused") is None and none_refused(now)
 
     def cannot_know(self) -> tuple[str, ...]:

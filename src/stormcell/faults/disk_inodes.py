@@ -43,8 +43,10 @@ class DiskInodes(Filler):
         return isinstance(left, int) and isinstance(wanted, int) and left <= wanted + SLACK
 
     def clean(self, before: Reading, undone: Reading) -> bool:
-        """Our folder is gone, nothing counts, files can be made again."""
+        """Our folder is gone, nothing counts, files can be made again. In a folder that never was, nothing is left."""
         now = told(undone)
+        if not now and not told(before):
+            return True
         return (
             now.get("filler") is False
             and now.get("refused") is None

@@ -22,7 +22,7 @@ class MemoryLimit(CgroupLimit):
     shown = ("memory.current", "memory.peak", "memory.pressure")
     needs = Needs(programs=("cat",), paths=("/sys/fs/cgroup/cgroup.controllers",))
     counts = "times the limit was hit, and processes killed for it"
-    proves = "max, oom and oom_kill in memory.events of that cgroup, counted from just before the limit was set"
+    proves = "max and oom_kill in memory.events of that cgroup, counted from just before the limit was set"
     example: ClassVar[dict[str, Any]] = {"kind": "memory.limit", "service": "postgresql", "max": "64MiB"}
 
     max: Size
@@ -43,9 +43,12 @@ class MemoryLimit(CgroupLimit):
         return str(self.max // PAGE * PAGE)
 
     def acted(self, during: Reading, after: Reading) -> int:
-        """Counted from just before the write of the limit, which itself can kill."""
+        """Counted from just before the write of the limit, which itself can kill.
+
+        `oom` is no measure: lowering memory.max counts it in a loop until the victim is gone (memory_max_write).
+        """
         events = self.counted(after)
-        return events.get("max", 0) + events.get("oom", 0) + events.get("oom_kill", 0)
+        return events.get("max", 0) + events.get("oom_kill", 0)
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """Amounts, and the victims by the kernel's own log."""

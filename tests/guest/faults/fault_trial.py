@@ -1,0 +1,134 @@
+"""One fault in a sandbox, by the real runner and judged by the fault itself: what a run does, without probes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stormcell import faults
+from stormcell.engine.receipts import receipt
+from stormcell.sandbox.asandbox import AsyncSandbox
+from stormcell.spec.fault import Command, Fault
+from stormcell.spec.plan import (
+    ApplyStep,
+    LoadStep,
+    NeedsStep,
+    Plan,
+    PlannedFault,
+    RunStep,
+    Step,
+    UndoStep,
+    WaitStep,
+)
+from stormcell.spec.receipt import Receipt
+from stormcell.template.model import Template
+
+ANY_EXIT = tuple(range(256))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it. `said` are the outputs of the commands under the fault, `stop` why it ended early."""
+
+    fault: Fault
+    receipt: Receipt
+    events: list[dict[str, Any]]
+
+    @property
+    def said(self) -> list[str]:
+        return [str(e["out"]) + str(e["err"]) for e in self.events if str(e.get("step")).startswith("under.")
+                and e["event"] == "output"]  # fmt: skip
+
+    @property
+    def stop(self) -> str:
+        return next((str(e["text"]) for e in self.events if e["event"] == "stop"), "")
+
+    @property
+    def acted(self) -> int:
+        assert self.receipt.acted is not None
+        return self.receipt.acted
+
+    def proven(self) -> None:
+        """In force, acted, and nothing left."""
+        judged = self.receipt
+        assert (judged.apply_ok, judged.in_force, judged.clean, judged.undo_ok) == (True, True, True, True), self.stop
+        assert judged.acted, judged.notes
+
+
+def shell(text: str, seconds: float = 60.0) -> Command:
+    return Command(argv=("/bin/sh", "-c", text), timeout_s=seconds, accept=ANY_EXIT)
+
+
+def plan_of(fault: Fault, setup: Sequence[str], loads: Sequence[str], under: Sequence[str], settle: float) -> Plan:
+    act = fault.plan()
+    planned = PlannedFault(
+        kind=fault.kind,
+        params=fault.params(),
+        counts=fault.counts,
+        needs=fault.needs,
+        apply=act.apply,
+        undo=act.undo,
+        read=act.read,
+        warm=act.warm,
+    )
+    steps: list[Step] = [NeedsStep(id="needs", phase="setup", fault="fault")]
+    steps += [RunStep(id=f"setup.{n}", phase="setup", command=shell(text)) for n, text in enumerate(setup)]
+    steps += [
+        LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
+    ]
+    steps += [WaitStep(id="settle", phase="before", seconds=settle)] if loads else []
+    steps += [ApplyStep(id="apply", phase="fault", fault="fault")]
+    steps += [RunStep(id=f"under.{n}", phase="under", command=shell(text)) for n, text in enumerate(under)]
+    steps += [UndoStep(id="undo", phase="undo", fault="fault")]
+    return Plan(
+        experiment="trial", template="base", deadline_s=240, probes={}, faults={"fault": planned}, steps=tuple(steps)
+    )
+
+
+async def attempt(
+    sandbox: AsyncSandbox,
+    spec: Mapping[str, Any],
+    *,
+    setup: Sequence[str] = (),
+    loads: Sequence[str] = (),
+    under: Sequence[str] = (),
+    settle: float = 1.0,
+) -> Trial:
+    """Needs, setup, loads, the act, the commands under it, the undo."""
+    fault = faults.parse(spec)
+    plan = plan_of(fault, setup, loads, under, settle)
+    runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=300)
+    await runner.write_stdin(json.dumps({"plan": plan.model_dump(mode="json"), "start": 0}).encode() + b"\n")
+    written = b"".join([chunk async for chunk in runner.stdout()])
+    await runner.wait()
+    events = [json.loads(line) for line in written.splitlines()]
+    assert events[-1]["event"] == "end", written[-1000:]
+    return Trial(fault, receipt("fault", fault, plan, events), events)
+
+
+class Bench:
+    """A sandbox for the trials of one module, without an event loop in the tests."""
+
+    def __init__(self, template: Template) -> None:
+        self._runner = asyncio.Runner()
+        self.sandbox = self._runner.run(AsyncSandbox.create(template, ttl_seconds=1200))
+
+    def attempt(self, spec: Mapping[str, Any], **parts: Any) -> Trial:
+        """See `attempt`."""
+        return self._runner.run(attempt(self.sandbox, spec, **parts))
+
+    def run(self, text: str, seconds: float = 60.0) -> str:
+        """A command outside of any trial; its stdout."""
+        return self._runner.run(self.sandbox.exec(text, timeout=seconds, check=True)).text
+
+    def put(self, path: str, text: str) -> None:
+        """A file in the guest."""
+        self._runner.run(self.sandbox.filesystem.write(path, text.encode()))
+
+    def close(self) -> None:
+        """The sandbox is gone afterwards."""
+        self._runner.run(self.sandbox.kill())
+        self._runner.close()

@@ -1,0 +1,126 @@
+"""Runs in the guest: a small server and clients that say what a network did to them. Standard library only."""
+
+import errno
+import socket
+import sys
+import threading
+import time
+
+
+def family(host):
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def serve(port):
+    """Echoes over TCP and UDP, IPv4 and IPv6."""
+    tcp = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=64)
+    udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    udp.bind(("::", port))
+    threading.Thread(target=echo_datagrams, args=(udp,), daemon=True).start()
+    while True:
+        connection, _ = tcp.accept()
+        threading.Thread(target=echo_stream, args=(connection,), daemon=True).start()
+
+
+def echo_datagrams(udp):
+    while True:
+        try:
+            data, sender = udp.recvfrom(65536)
+            udp.sendto(data, sender)
+        except OSError:
+            pass
+
+
+def echo_stream(connection):
+    try:
+        while data := connection.recv(65536):
+            connection.sendall(data)
+    except OSError:
+        pass
+    connection.close()
+
+
+def report(call):
+    began = time.monotonic()
+    try:
+        call()
+        how = "OK"
+    except TimeoutError:
+        how = "TIMEOUT"
+    except OSError as error:
+        how = errno.errorcode.get(error.errno, str(error.errno))
+    sys.stdout.write(f"{how} {round((time.monotonic() - began) * 1000)}\n")
+
+
+def connect(host, port, timeout):
+    report(lambda: socket.create_connection((host, port), timeout).close())
+
+
+def transfer(host, port, size):
+    """Milliseconds until `size` bytes were echoed."""
+
+    def both_ways():
+        with socket.create_connection((host, port), 60) as connection:
+            threading.Thread(target=connection.sendall, args=(b"x" * size,), daemon=True).start()
+            left = size
+            while left > 0 and (data := connection.recv(65536)):
+                left -= len(data)
+
+    report(both_ways)
+
+
+def datagrams(host, port, count, timeout):
+    """How many of `count` were echoed, and how many sends failed."""
+    udp = socket.socket(family(host), socket.SOCK_DGRAM)
+    udp.settimeout(timeout)
+    back = failed = 0
+    for _ in range(count):
+        try:
+            udp.sendto(b"x", (host, port))
+            udp.recv(100)
+            back += 1
+        except TimeoutError:
+            pass
+        except OSError:
+            failed += 1
+    sys.stdout.write(f"back {back} failed {failed}\n")
+
+
+def burst(host, port, count, seconds):
+    """Send `count` datagrams at once, then count what comes back within `seconds`."""
+    udp = socket.socket(family(host), socket.SOCK_DGRAM)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUFFORCE, 1 << 24)
+    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+    udp.settimeout(0.2)
+    for _ in range(count):
+        udp.sendto(b"y" * 100, (host, port))
+    back, end = 0, time.monotonic() + seconds
+    while back < count and time.monotonic() < end:
+        try:
+            udp.recv(1000)
+            back += 1
+        except TimeoutError:
+            pass
+    sys.stdout.write(f"back {back}\n")
+
+
+def keep_open(host, port, seconds):
+    """An open connection that says something every 0.1 s, and how it ended."""
+    connection = socket.create_connection((host, port), 5)
+    connection.settimeout(seconds)
+
+    def talk():
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            connection.sendall(b"x")
+            if not connection.recv(100):
+                raise ConnectionResetError(errno.ECONNRESET, "closed by the peer")
+            time.sleep(0.1)
+
+    report(talk)
+
+
+if __name__ == "__main__":
+    what, *words = sys.argv[1:]
+    globals()[what](*[int(word) if word.isdigit() else word for word in words])
