@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 from stormcell.guest import spawn
 from stormcell.guest.loop import Loop, Timer
-from stormcell.guest.spawn import Command, NotStarted
+from stormcell.guest.spawn import Command
 
 SETTLED = frozenset({"running", "not ready", "failed", "exited", "stopped"})
 LOG_LIMIT = 4 * 1024 * 1024
@@ -76,6 +77,7 @@ class Service:
         self._helpers = helpers
         self._wanted = False
         self._life = 0
+        self._report = -1
         self._timer: Timer | None = None
 
     def status(self) -> dict[str, Any]:
@@ -145,17 +147,36 @@ class Service:
     def _launch(self) -> None:
         spec = self.spec
         command = Command(spec.command, spec.cwd, spec.env, spec.user)
+        self._report, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            pid = self._fork(command, self._cgroup, self._ended)
+            pid = self._fork(command, self._cgroup, self._ended, theirs)
         except OSError as error:
+            os.close(self._report)
             self._fail(f"it cannot be started: {error}")
             return
+        finally:
+            os.close(theirs)
         self.pid, self.start_time = pid, process_start_time(pid)
+        self._set("starting")
+        self._keeper.loop.watch(self._report, self._reported)
+
+    def _reported(self, _events: int) -> None:
+        """The child's report: why it is not the program, or end-of-file once it is."""
+        try:
+            said = os.read(self._report, 4096)
+        except BlockingIOError:
+            return
+        self._keeper.loop.unwatch(self._report)
+        os.close(self._report)
+        self._report = -1
+        if said:
+            self.reason = json.loads(said)["message"]
+            self._log_line(self.reason)
+            return
+        spec, life = self.spec, self._life
         if spec.ready is None:
             self._set("running")
             return
-        self._set("starting")
-        life = self._life
         self._timer = self._keeper.loop.after(spec.ready_timeout, lambda: self._late(life))
         self._ask(life)
 
@@ -178,6 +199,8 @@ class Service:
             self._set("not ready")
 
     def _ended(self, status: int) -> None:
+        if self._report >= 0:
+            self._reported(0)
         self.pid = self.start_time = None
         self.last_exit = _exit(status)
         self._cancel()
@@ -213,16 +236,22 @@ class Service:
         start = process_start_time(pid)
         self._keeper.loop.after(_ATTEMPT, lambda: _kill_if(pid, start))
 
-    def _fork(self, command: Command, cgroup: str, ended: Callable[[int], None]) -> int:
+    def _fork(self, command: Command, cgroup: str, ended: Callable[[int], None], report: int = -1) -> int:
         log = self._open_log()
-        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        fds = (null, log, log, null if report < 0 else report)
         try:
-            pid = spawn.fork_into((null, log, log, null), lambda: _body(command), lambda: _join(cgroup))
+            pid = spawn.fork_into(fds, lambda: spawn.run_command(command, {}), lambda: _join(cgroup))
         finally:
             os.close(log)
             os.close(null)
         self._keeper.child(pid, ended)
         return pid
+
+    def _log_line(self, text: str) -> None:
+        fd = self._open_log()
+        os.write(fd, f"stormcell: {text}\n".encode(errors="replace"))
+        os.close(fd)
 
     def _open_log(self) -> int:
         return os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -233,7 +262,7 @@ class Service:
             self._timer = None
 
     def _set(self, state: str) -> None:
-        if state in ("running", "starting"):
+        if state in ("running", "before", "stopped"):
             self.reason = ""
         self.state = state
         self._keeper.changed()
@@ -246,14 +275,6 @@ def process_start_time(pid: int) -> int | None:
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):
         return None
-
-
-def _body(command: Command) -> None:
-    try:
-        spawn.run_command(command, {})
-    except NotStarted as error:
-        os.write(2, f"stormcell init: {error.stage}: {error}\n".encode(errors="replace"))
-        os._exit(127)
 
 
 def _join(cgroup: str) -> None:

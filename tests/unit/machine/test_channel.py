@@ -355,7 +355,7 @@ async def test_contents_must_have_the_length_that_was_told() -> None:
     for answer in ({"size": 4}, {"size": "3"}, {}):
         async with talking() as (channel, guest):
 
-            async def speak(answer: dict[str, object] = answer, guest: FakeGuest = guest) -> None:
+            async def speak(answer: Mapping[str, object] = answer, guest: FakeGuest = guest) -> None:
                 await guest.take(Kind.REQUEST)
                 await guest.give(wire.encode(Kind.OUTPUT, 1, b"abc"), wire.encode(Kind.OUTPUT, 1))
                 await guest.give(wire.encode(Kind.FINAL, 1, wire.pack(answer)))
