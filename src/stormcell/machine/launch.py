@@ -47,17 +47,18 @@ def _launch(qemu: Path, spec: MachineSpec, folder: Path, state: Path | None, our
         ours.callback(os.close, fd)
         return fd
 
-    kinds = [("qmp", QMP_PORTS), ("agent", AGENT_PORTS)]
-    sockets = {
-        kind: [ours.enter_context(listen(folder / f"{kind}.{n}.sock")) for n in range(count)] for kind, count in kinds
-    }
     log = opened(folder / "qemu.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     lock = opened(folder / "lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise MachineError("a machine already runs in this folder", where=str(folder)) from error
+    # with the lock held: a socket is replaced by its path, and a live machine's must not be
     (folder / "pid").unlink(missing_ok=True)
+    kinds = [("qmp", QMP_PORTS), ("agent", AGENT_PORTS)]
+    sockets = {
+        kind: [ours.enter_context(listen(folder / f"{kind}.{n}.sock")) for n in range(count)] for kind, count in kinds
+    }
     passed = [end.fileno() for ends in sockets.values() for end in ends] + [lock]
     if state is not None:
         passed.append(opened(state, os.O_RDONLY))

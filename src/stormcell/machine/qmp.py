@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +37,19 @@ class Monitor:
     ) -> Monitor:
         """Connect and negotiate. Raises SandboxNotFound, SandboxError (all ports taken), MachineDied, MachineError."""
         slot = Slot.take(folder, "qmp", QMP_PORTS)
-        client = QMPClient("stormcell")
-        client.logger.setLevel(logging.CRITICAL + 1)
-        try:
-            async with asyncio.timeout(timeout):
-                await client.connect(connect(slot.path))
-        except TimeoutError as error:
-            slot.release()
-            raise MachineError(f"the monitor did not answer in {timeout:g} s", where=str(folder)) from error
-        except QMPError as error:
-            slot.release()
-            raise MachineDied("QEMU ended while it was being connected to", where=str(folder)) from error
-        except BaseException:
-            slot.release()
-            raise
+        with ExitStack() as undo:
+            undo.callback(slot.release)
+            end = undo.enter_context(connect(slot.path))
+            client = QMPClient("stormcell")
+            client.logger.setLevel(logging.CRITICAL + 1)
+            try:
+                async with asyncio.timeout(timeout):
+                    await client.connect(end)
+            except TimeoutError as error:
+                raise MachineError(f"the monitor did not answer in {timeout:g} s", where=str(folder)) from error
+            except QMPError as error:
+                raise MachineDied("QEMU ended while it was being connected to", where=str(folder)) from error
+            undo.pop_all()
         return cls(client, slot, on_event)
 
     async def _events(self, on_event: Callable[[dict[str, Any]], None]) -> None:

@@ -178,7 +178,7 @@ async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> None:
 async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
     try:
         async with await machine.channel() as channel:
-            await channel.hello(BOOT_S)
+            await channel.ready(BOOT_S)
             await provision(channel, inputs.recipe, inputs.contents, say)
     except BuildFailed as error:
         console = await machine.console()
