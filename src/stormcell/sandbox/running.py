@@ -63,6 +63,8 @@ class _Stream:
         if self._along is not None:
             self._along.cancel()
             await asyncio.wait({self._along})
+            if not self._along.cancelled():
+                self._along.exception()  # whoever reads on meets it again
 
 
 class AsyncCommand:
@@ -76,6 +78,7 @@ class AsyncCommand:
         self._stdout = _Stream(lambda: command.stdout)
         self._stderr = _Stream(lambda: command.stderr)
         self._exit: Exit | None = None
+        self._why: asyncio.Future[Exception] | None = None
 
     @classmethod
     async def start(
@@ -136,23 +139,36 @@ class AsyncCommand:
                 await self._stderr.end()
                 self._exit = await self._command.wait()
             except Exception as error:
-                await self._release(error)
-                raise
-            await self._release(None)
+                raise await self._explained(error) from None
+            await self._release()
         return self._exit
 
     async def close(self) -> None:
         """Kill what still runs of it and let go. Harmless when it is over."""
         if self._exit is None:
             await self._command.cancel()
-        await self._release(None)
+        await self._release()
 
-    async def _release(self, error: BaseException | None) -> None:
+    async def _release(self) -> None:
         await self._stdout.stop()
         await self._stderr.stop()
-        kind = type(error) if error else None
-        # the stack turns a bare OutcomeUnknown into one that says what became of the guest
-        await to_the_end(self._held.__aexit__(kind, error, error.__traceback__ if error else None))
+        await to_the_end(self._held.aclose())
+
+    async def _explained(self, error: Exception) -> Exception:
+        """What to raise. Both streams and `wait` break at once: one asks what became of the guest, all tell it."""
+        if self._why is None:
+            self._why = asyncio.ensure_future(self._explain(error))
+        return await asyncio.shield(self._why)
+
+    async def _explain(self, error: Exception) -> Exception:
+        await self._stdout.stop()
+        await self._stderr.stop()
+        try:
+            # the link turns a bare OutcomeUnknown into one that says more
+            await self._held.__aexit__(type(error), error, error.__traceback__)
+        except Exception as explained:
+            return explained
+        return error
 
     async def _reading(self, chunks: AsyncIterator[bytes], other: _Stream) -> AsyncIterator[bytes]:
         other.read_along()
@@ -160,8 +176,7 @@ class AsyncCommand:
             async for chunk in chunks:
                 yield chunk
         except Exception as error:
-            await self._release(error)
-            raise
+            raise await self._explained(error) from None
 
     async def __aenter__(self) -> Self:
         return self
