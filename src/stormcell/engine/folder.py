@@ -14,11 +14,11 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Result
 
+T = TypeVar("T")
 MAX_EVENTS_BYTES = 256 << 20
 """More than this from one run is refused: a guest that floods must not fill the host's disk."""
 
@@ -114,7 +115,7 @@ def read_experiment(folder: Path) -> dict[str, Any]:
     return _read(folder / "spec.json", dict)
 
 
-def _read(path: Path, read: Any) -> Any:
+def _read(path: Path, read: Callable[[Any], T]) -> T:
     try:
         return read(json.loads(path.read_text()))
     except OSError as error:

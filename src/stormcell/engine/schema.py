@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from stormcell.faults import CATALOGUE
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.plan import Plan
@@ -16,7 +18,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def schema_of(what: str) -> dict[str, Any]:
     """`experiment`, `recipe`, `plan` or `result`."""
-    models = {"recipe": Recipe, "plan": Plan, "result": Result}
+    models: dict[str, type[BaseModel]] = {"recipe": Recipe, "plan": Plan, "result": Result}
     body = _experiment() if what == "experiment" else models[what].model_json_schema()
     return {"$schema": DIALECT, "title": f"Stormcell {what}", **{k: v for k, v in body.items() if k != "title"}}
 

@@ -10,8 +10,21 @@ import time
 from typing import Any
 
 import pytest
-from runner_process import Runner as RealRunner
-from runner_process import World, alive, eventually, kinds, of, perform, probe, recover, rest, sh, stop, worlds
+from tests.unit.guest.runner_process import Runner as RealRunner
+from tests.unit.guest.runner_process import (
+    World,
+    alive,
+    eventually,
+    kinds,
+    of,
+    perform,
+    probe,
+    recover,
+    rest,
+    sh,
+    stop,
+    worlds,
+)
 
 from stormcell.judge.verdict import judge
 from stormcell.spec.fault import Needs, Reading

@@ -5,8 +5,20 @@ import socket
 from typing import Any
 
 import pytest
-from runner_process import Runner as RealRunner
-from runner_process import World, alive, eventually, kinds, of, perform, recover, rest, sh, stop, worlds
+from tests.unit.guest.runner_process import Runner as RealRunner
+from tests.unit.guest.runner_process import (
+    World,
+    alive,
+    eventually,
+    kinds,
+    of,
+    perform,
+    recover,
+    rest,
+    sh,
+    stop,
+    worlds,
+)
 
 from stormcell.spec.plan import ApplyStep, LoadStep, PlannedProbe, RunStep, UndoStep, UnloadStep
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_story import Story, guest_plan, receipt
+from tests.unit.judge.judge_story import Story, guest_plan, receipt
 
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge

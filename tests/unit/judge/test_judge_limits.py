@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from judge_story import HTTP, Story, answers, crash_plan, guest_plan, receipt
+from tests.unit.judge.judge_story import HTTP, Story, answers, crash_plan, guest_plan, receipt
 
 from stormcell.judge.statistics import smallest_count, wilson
 from stormcell.judge.verdict import judge

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judge_story import (
+from tests.unit.judge.judge_story import (
     ROWS,
     SURVIVES,
     WEB,
