@@ -1,0 +1,40 @@
+import json
+
+import pytest
+
+from stormcell.engine.folder import RunFolder, read_plan, read_receipts
+from stormcell.spec.errors import SpecError
+
+
+def test_events_are_on_disk_at_once_and_in_order(tmp_path):
+    folder = RunFolder.create(tmp_path / "runs", "x")
+    for number in range(3):
+        folder.event({"event": "e", "n": number})
+        lines = (folder.path / "events.jsonl").read_text().splitlines()
+        assert [json.loads(line)["n"] for line in lines] == list(range(number + 1))
+    folder.close()
+
+
+def test_a_folder_is_for_its_user_alone(tmp_path):
+    folder = RunFolder.create(tmp_path / "runs", "x")
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+
+
+def test_two_runs_at_once_have_two_folders(tmp_path):
+    assert RunFolder.create(tmp_path, "x").path != RunFolder.create(tmp_path, "x").path
+
+
+def test_what_is_no_runs_folder_says_so(tmp_path):
+    with pytest.raises(SpecError, match=r"no run's folder: plan\.json"):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 99}', "null", '"x"'])
+def test_a_damaged_plan_is_one_error(tmp_path, content):
+    (tmp_path / "plan.json").write_text(content)
+    with pytest.raises(SpecError, match=r"plan\.json is damaged"):
+        read_plan(tmp_path)
+
+
+def test_a_run_that_ended_before_it_had_receipts_has_none(tmp_path):
+    assert read_receipts(tmp_path) == {}
