@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.guest.microvm import base_template, output, restored
-from tests.unit.guest.agent_process import asynchronous, communicate, run
 
 from stormcell.guest import wire
 from stormcell.machine import files
@@ -23,6 +21,8 @@ from stormcell.machine.commands import start_command
 from stormcell.machine.model import Forward
 from stormcell.spec.errors import GuestFileError, OutcomeUnknown
 from stormcell.template.model import Template
+from tests.guest.microvm import base_template, output, restored
+from tests.unit.guest.agent_process import asynchronous, communicate, run
 
 pytestmark = pytest.mark.guest
 MIB = 1024 * 1024

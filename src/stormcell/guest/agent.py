@@ -32,6 +32,7 @@ class Agent:
         self.loop = Loop(failed)
         self.forest = Forest(cgroups)
         self.generation = ""
+        self._boot_id = boot_id()
         self._handlers = handlers
         self._ports: list[Port] = []
 
@@ -41,7 +42,7 @@ class Agent:
 
     def greeting(self) -> dict[str, Any]:
         """Who answers: the protocol's version, the boot and the life of this machine."""
-        return {"version": wire.VERSION, "boot_id": boot_id(), "generation": self.generation}
+        return {"version": wire.VERSION, "boot_id": self._boot_id, "generation": self.generation}
 
     def _accept(self, port: Port, stream: int, payload: bytes) -> None:
         try:

@@ -69,7 +69,7 @@ def _agent() -> None:
             write_file(path, text)
         except OSError as error:
             say(f"{path}: {error}")
-    served = agent.Agent(cgroups=boot.EXECS, handlers={**agent.HANDLERS, "resume": resume.serve})
+    served = agent.Agent(cgroups=boot.EXECS, handlers={**agent.HANDLERS, "resume": resume.Resume().serve})
     served.generation = resume.generation()
     served.forest.clear()
     for path in sorted(glob.glob("/dev/virtio-ports/agent.*")):

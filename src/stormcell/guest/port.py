@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -12,11 +13,12 @@ from stormcell.guest import wire
 from stormcell.guest.loop import Loop
 from stormcell.guest.wire import Allowance, Decoder, Frame, Kind, WireError
 
+# Turns are short so that no port starves another; a port whose answers pile up is not read any further.
 _READS = 64
 _FRAMES = 16
-_WRITE = 32 * 1024
 _QUEUE = 512 * 1024
-"""Turns are short so that no port starves another; a port whose answers pile up is not read any further."""
+_WRITE = 32 * 1024
+_SETTLE = 0.2
 
 
 class Stream(Protocol):
@@ -110,6 +112,8 @@ class Port:
         self._queued = 0
         self._turn: deque[Outlet] = deque()
         self._scheduled = False
+        self._heard = 0.0
+        self._doubted = False
         os.set_blocking(fd, False)
         loop.watch(fd, self._edge)
         self.send(Kind.WELCOME, 0, wire.pack(greet()))  # to a host that still speaks to an agent that died
@@ -158,25 +162,45 @@ class Port:
 
     def _read(self) -> None:
         """A virtio port gives at most a page at a time, so pages are gathered before they are decoded."""
+        if self._queued > _QUEUE:
+            return
         pieces: list[bytes] = []
-        drained = False
-        if self._queued <= _QUEUE:
-            for _ in range(_READS):
-                try:
-                    data = os.read(self._fd, 4096)
-                except BlockingIOError:
-                    drained = True
-                    break
-                except OSError:
-                    data = b""
-                if not data:
-                    self._detach()
-                    return
-                pieces.append(data)
+        last: bytes | None = None
+        for _ in range(_READS):
+            try:
+                last = os.read(self._fd, 4096)
+            except BlockingIOError:
+                last = None
+            except OSError:
+                last = b""
+            if not last:
+                break
+            pieces.append(last)
+        if pieces:
+            self._heard = time.monotonic()
             for frame in self._decoder.feed(b"".join(pieces)):
                 self._handle(frame)
-            if not drained:
-                self.loop.soon(self._read)
+        if last:
+            self.loop.soon(self._read)
+        elif last is not None:
+            self._hung_up()
+
+    def _hung_up(self) -> None:
+        """Nobody seems to hold the other end.
+
+        A virtio port tells of its opening on another queue than its data: what a new host sends may be read before
+        the port counts as open. So soon after data, look again later.
+        """
+        quiet = time.monotonic() - self._heard
+        if quiet >= _SETTLE:
+            self._detach()
+        elif not self._doubted:
+            self._doubted = True
+            self.loop.after(_SETTLE - quiet + 0.01, self._look_again)
+
+    def _look_again(self) -> None:
+        self._doubted = False
+        self._read()
 
     def _write(self) -> bool:
         """False when the port takes no more for now."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from stormcell.guest import spawn
 from stormcell.guest.job import Job
-from stormcell.guest.kernel import boot_id, write_file
 from stormcell.guest.trees import Single, Tree
 from stormcell.guest.wire import WireError
 
@@ -24,10 +23,46 @@ if TYPE_CHECKING:
     from stormcell.guest.port import Port
 
 GENERATION = "/run/stormcell/generation"
+MACHINE_ID = "/run/machine-id"
 # linux/random.h
 _RNDADDENTROPY, _RNDRESEEDCRNG = 0x40085203, 0x5207
 _ESTABLISHED = "01"
 _DROP = ["ss", "-K", "state", "connected", "not", "dst", "127.0.0.0/8", "and", "not", "dst", "[::1]"]
+
+
+class Resume:
+    """Serves `resume`. What it needs is open beforehand: each file opened anew costs milliseconds after a restore."""
+
+    def __init__(self) -> None:
+        self._random = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
+        self._machine_id = os.open(MACHINE_ID, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o444)
+        self._generation = os.open(GENERATION, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def serve(self, agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
+        """Answer `resumed`. Raises WireError, OSError: then nothing is acknowledged."""
+        wall, name = request.get("wall_clock_ns"), request.get("hostname")
+        machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
+        if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
+            raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
+        time.clock_settime_ns(time.CLOCK_REALTIME, wall)
+        reseed(self._random, bytes.fromhex(str(entropy)))
+        socket.sethostname(str(name))
+        _replace(self._machine_id, f"{machine_id}\n")
+        _replace(self._generation, f"{life}\n")
+        agent.generation = str(life)
+        dropped = foreign_connections() if _established() else 0
+
+        def answer(_job: Job | None = None) -> dict[str, Any]:
+            return {**agent.greeting(), "wall_clock_ns": time.time_ns(), "dropped": dropped}
+
+        if not dropped:
+            port.finish(stream, answer())
+            return
+        drop = spawn.Command(_DROP)
+        child = spawn.spawn(lambda: spawn.run_command(drop, {}), stdin=False, enter=lambda: None)
+        port.streams[stream] = Job(
+            port, stream, child, Single(), timeout=20, conclude=answer, release=_nothing, collect=True
+        )
 
 
 def generation() -> str:
@@ -39,45 +74,10 @@ def generation() -> str:
         return ""
 
 
-def serve(agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
-    """Answer `resumed`. Raises WireError, OSError: then nothing is acknowledged."""
-    wall, name = request.get("wall_clock_ns"), request.get("hostname")
-    machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
-    if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
-        raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
-    time.clock_settime_ns(time.CLOCK_REALTIME, wall)
-    reseed(bytes.fromhex(str(entropy)))
-    socket.sethostname(str(name))
-    write_file("/run/machine-id", f"{machine_id}\n")
-    write_file(GENERATION, f"{life}\n")
-    agent.generation = str(life)
-    dropped = foreign_connections()
-
-    def answer(_job: Job | None = None) -> dict[str, Any]:
-        return {
-            "wall_clock_ns": time.time_ns(),
-            "generation": agent.generation,
-            "boot_id": boot_id(),
-            "dropped": dropped,
-        }
-
-    if not dropped:
-        port.finish(stream, answer())
-        return
-    child = spawn.spawn(lambda: spawn.run_command(spawn.Command(_DROP), {}), stdin=False, enter=lambda: None)
-    port.streams[stream] = Job(
-        port, stream, child, Single(), timeout=20, conclude=answer, release=_nothing, collect=True
-    )
-
-
-def reseed(entropy: bytes) -> None:
+def reseed(random: int, entropy: bytes) -> None:
     """Mix `entropy` into the kernel's pool, credit it, and have the generator take it up at once (random(4))."""
-    fd = os.open("/dev/urandom", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.ioctl(fd, _RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
-        fcntl.ioctl(fd, _RNDRESEEDCRNG)
-    finally:
-        os.close(fd)
+    fcntl.ioctl(random, _RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
+    fcntl.ioctl(random, _RNDRESEEDCRNG)
 
 
 def foreign_connections() -> int:
@@ -91,6 +91,22 @@ def foreign_connections() -> int:
             continue
         count += sum(row[3] == _ESTABLISHED and not loopback(row[2].partition(":")[0]) for row in rows)
     return count
+
+
+def _established() -> bool:
+    """Whether any TCP connection of either family is up; far cheaper to ask than which (CurrEstab, RFC 4022)."""
+    fd = os.open("/proc/net/snmp", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        values = os.read(fd, 8192).rpartition(b"\nTcp: ")[2].split(maxsplit=9)
+    finally:
+        os.close(fd)
+    return values[8] != b"0"
+
+
+def _replace(fd: int, text: str) -> None:
+    data = text.encode()
+    os.pwrite(fd, data, 0)
+    os.ftruncate(fd, len(data))
 
 
 def _loopback(peer: str) -> bool:

@@ -132,7 +132,6 @@ class Channel:
 
         The guest is nobody's sandbox until this has returned. The wall clock sent is the one at the time of sending.
         """
-        await self.ready(timeout)
         message = {
             "op": "resume",
             "hostname": identity.hostname,
@@ -141,7 +140,9 @@ class Channel:
             "entropy": secrets.token_hex(64),
             "wall_clock_ns": time.time_ns(),
         }
-        answer = await self.ask(message, timeout)
+        # Sent along with the greeting: a restored guest's first steps are slow, and a snapshot holds no torn frame.
+        exchange = await self.open(message, deadline=time.monotonic() + timeout, welcomed=False)
+        answer = await exchange.result()
         resumed = self.checked(
             lambda: Resumed(
                 _whole(answer, "wall_clock_ns"),
@@ -163,10 +164,17 @@ class Channel:
         exchange = await self.open(message, deadline=time.monotonic() + timeout)
         return await exchange.result()
 
-    async def open(self, message: Mapping[str, Any], *, deadline: float | None = None, idle: float = 60.0) -> Exchange:
+    async def open(
+        self,
+        message: Mapping[str, Any],
+        *,
+        deadline: float | None = None,
+        idle: float = 60.0,
+        welcomed: bool = True,
+    ) -> Exchange:
         """Send a request. Every wait on it ends at `deadline` (monotonic), or after `idle` seconds without progress.
 
-        Raises SandboxError when it was not sent at all.
+        `welcomed=False` does not wait for the guest's welcome first. Raises SandboxError when it was not sent at all.
         """
         payload = wire.pack(message)
         if len(payload) > wire.MAX_PAYLOAD:
@@ -175,8 +183,10 @@ class Channel:
                 rule=f"arguments and environment together have at most {wire.MAX_PAYLOAD} bytes",
                 remedy="write the text to a file in the sandbox, or pass it on stdin",
             )
-        limit = idle if deadline is None else max(0.0, deadline - time.monotonic())
-        await self.ready(min(limit, REQUEST_LIMIT))
+        self._usable()
+        if welcomed:
+            limit = idle if deadline is None else max(0.0, deadline - time.monotonic())
+            await self.ready(min(limit, REQUEST_LIMIT))
         stream, self._next = self._next, self._next + 1
         exchange = Exchange(self._send, stream, deadline=deadline, idle=idle)
         self._exchanges[stream] = exchange

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.guest.agent_process import asynchronous, communicate, connected, run, running_agent, until
 
 from stormcell.guest import wire
 from stormcell.guest.trees import MARK
 from stormcell.machine.commands import CommandNotStarted, Exit, start_command
 from stormcell.spec.errors import OutcomeUnknown, SandboxError
+from tests.unit.guest.agent_process import asynchronous, communicate, connected, run, running_agent, until
 
 OK = Exit(exit_code=0, signal=None, timed_out=False)
 ROOT = os.geteuid() == 0

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.guest.agent_process import asynchronous, connected, running_agent, until
 
 from stormcell.machine import files
 from stormcell.machine.files import Entry
 from stormcell.spec.errors import GuestFileError, SandboxError
+from tests.unit.guest.agent_process import asynchronous, connected, running_agent, until
 
 ROOT = os.geteuid() == 0
 MIB = 1024 * 1024

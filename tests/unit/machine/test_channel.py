@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.unit.guest.agent_process import asynchronous, until
 
 from stormcell.guest import wire
 from stormcell.guest.wire import Decoder, Frame, Kind
@@ -22,6 +21,7 @@ from stormcell.machine import commands, exchange, files
 from stormcell.machine.channel import Channel, Identity
 from stormcell.machine.commands import start_command
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, SandboxError
+from tests.unit.guest.agent_process import asynchronous, until
 
 GREETING = wire.pack({"version": wire.VERSION, "boot_id": "b", "generation": ""})
 EXIT = {"exit_code": 0, "signal": None, "timed_out": False, "cancelled": False, "left": 0}
