@@ -26,82 +26,106 @@ MARK = {"survived": "green", "failed": "red", "void": "yellow", "unknown": "mage
 
 
 class Watcher:
-    """Follows runs one after another."""
+    """Follows the runs of one command. `begin` gives each its own line."""
 
     def __init__(self, total: int) -> None:
-        self._total = total
-        self._number = 0
-        self._name = ""
-        self._text = ""
-        self._began = 0.0
-        self._live: Any = None
+        self.total = total
+        self.live: Any = None
+        self._build: Line | None = None
 
     def __enter__(self) -> Self:
         if colour(sys.stderr):
             from rich.console import Console
-            from rich.status import Status
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-            self._live = Status("", console=Console(stderr=True), spinner="dots")
-            self._live.start()
+            columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+            self.live = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self.live.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self._live is not None:
-            self._live.stop()
+        if self.live is not None:
+            self.live.stop()
 
-    def begin(self, name: str) -> None:
-        """The next experiment."""
-        self._number += 1
-        self._name, self._began, self._text = name, time.monotonic(), ""
+    def begin(self, number: int, name: str) -> Line:
+        """The run with this number."""
+        self._end_build()
+        return Line(self, f"[{number}/{self.total}] {name}")
 
     def build(self, progress: Progress) -> None:
         """A stage of a template build."""
-        self._show(f"template {progress.template}: {progress.text}")
+        if self._build is None:
+            self._build = Line(self, "template")
+        self._build.show(f"{progress.template}: {progress.text}")
+
+    def _end_build(self) -> None:
+        if self._build is not None:
+            self._build.close()
+            self._build = None
+
+
+class Line:
+    """One moving line on a terminal; elsewhere a line whenever the phase changes."""
+
+    def __init__(self, watcher: Watcher, head: str) -> None:
+        self._live = watcher.live
+        self._head = head
+        self._text = ""
+        self._began = time.monotonic()
+        self._task = self._live.add_task(_plain(head)) if self._live is not None else None
 
     def event(self, event: Mapping[str, Any]) -> None:
         """An event of the run."""
         kind = event.get("event")
         if kind == "create":
-            self._show("restoring the machine")
+            self.show("restoring the machine")
         elif kind == "machine" and event.get("what") in ("act", "boot"):
-            self._show("crashing the machine" if event["what"] == "act" else "booting from the crashed disk")
+            self.show("crashing the machine" if event["what"] == "act" else "booting from the crashed disk")
         elif kind == "step" and event.get("phase") in PHASES:
-            self._show(PHASES[event["phase"]])
+            self.show(PHASES[event["phase"]])
 
     def done(self, outcome: Outcome) -> None:
         """The verdict, on a line that stays."""
         verdict = str(outcome.verdict)
         why = outcome.result.reasons[0].text if outcome.result.reasons else ""
-        self._line(f"{verdict:8}", why, MARK[verdict])
+        self._stay(verdict, why, MARK[verdict])
 
     def failed(self, error: StormcellError) -> None:
         """The run did not come to a verdict."""
-        self._line("error", str(error), "red")
+        self._stay("error", str(error), "red")
 
     def interrupted(self) -> None:
         """Ctrl-C."""
-        self._line("unknown ", "interrupted; the machine was released", "magenta")
+        self._stay("unknown", "interrupted; the machine was released", "magenta")
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """What is being done now."""
         if text == self._text:
             return
         self._text = text
-        line = f"[{self._number}/{self._total}] {self._name}: {text}"
         if self._live is not None:
-            from rich.markup import escape
-
-            self._live.update(escape(line))
+            self._live.update(self._task, description=_plain(f"{self._head}: {text}"))
         else:
-            say(line)
+            say(f"{self._head}: {text}")
 
-    def _line(self, label: str, text: str, style: str) -> None:
+    def close(self) -> None:
+        """Take the line away."""
+        if self._live is not None and self._task is not None:
+            self._live.remove_task(self._task)
+            self._task = None
+
+    def _stay(self, label: str, text: str, style: str) -> None:
         took = f"{time.monotonic() - self._began:.1f} s"
-        head = f"[{self._number}/{self._total}] {self._name}"
         if self._live is not None:
-            from rich.markup import escape
-
             self._live.console.print(
-                f"[{style}]{label}[/{style}] {escape(head)} [dim]{took}[/dim]  {escape(text)}", highlight=False
+                f"[{style}]{label:8}[/{style}] {_plain(self._head)} [dim]{took}[/dim]  {_plain(text)}"
             )
         else:
-            say(f"{head}: {label.strip()} after {took}: {text}")
+            say(f"{self._head}: {label} after {took}: {text}")
+        self.close()
+
+
+def _plain(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -5,34 +5,71 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from stormcell.cli.output import emit_json, json_flag, report_error, say
+
+if TYPE_CHECKING:
+    from stormcell.engine.api import Outcome
+    from stormcell.engine.load import Loaded
+    from stormcell.spec.errors import StormcellError
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Drives what the runner draws at random.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Runs at the same time.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Keep the runs' folders below this one.")
 @click.option("--markdown", is_flag=True, help="Write the table as Markdown.")
 @json_flag
-def run(files: tuple[Path, ...], dry_run: bool, seed: int, runs: Path | None, markdown: bool, as_json: bool) -> None:
+def run(
+    files: tuple[Path, ...],
+    dry_run: bool,
+    seed: int,
+    jobs: int,
+    runs: Path | None,
+    markdown: bool,
+    as_json: bool,
+) -> None:
     """Run experiments and say what came out.
 
     Exit code: 0 survived, 1 failed, 2 bad usage or spec, 3 void, 4 unknown; of several runs the first of 2, 1, 4, 3, 0.
     """
-    from stormcell.cli.plans import plan_data, show_plan
-    from stormcell.cli.progress import Watcher
     from stormcell.cli.results import markdown_table, show_results
-    from stormcell.engine.api import Outcome, run_async
-    from stormcell.engine.load import Loaded, load_file
-    from stormcell.spec.errors import StormcellError
-    from stormcell.spec.verdict import EXIT_CODE, exit_code
 
-    loaded: list[Loaded] = []
+    loaded = _load(files)
+    if dry_run:
+        _dry_run(loaded, as_json)
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # like Ctrl-C: the machine is released and the result is written
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    batch = _Batch(loaded, seed, jobs, runs)
+    try:
+        asyncio.run(batch.perform())
+    except KeyboardInterrupt:
+        batch.interrupted = True
+        say("interrupted; what had been started was released")
+    if as_json:
+        emit_json(batch.as_dict())
+    elif markdown:
+        click.echo(markdown_table([outcome.result for outcome in batch.outcomes()]))
+    else:
+        show_results(batch.outcomes())
+    sys.exit(batch.exit_code())
+
+
+def _load(files: tuple[Path, ...]) -> list[Loaded]:
+    """All files, or the errors of all and nothing started."""
+    from stormcell.engine.load import load_file
+    from stormcell.spec.errors import StormcellError
+
+    loaded = []
     faulty = False
     for file in files:
         try:
@@ -43,51 +80,90 @@ def run(files: tuple[Path, ...], dry_run: bool, seed: int, runs: Path | None, ma
     if faulty:
         say("nothing was started")
         sys.exit(2)
-    if dry_run:
-        if as_json:
-            plans = [plan_data(item) for item in loaded]
-            emit_json(plans if len(plans) > 1 else plans[0])
-        else:
-            for item in loaded:
-                show_plan(item)
-        return
+    return loaded
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # like Ctrl-C: the machine is released and the result is written
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-    outcomes: list[Outcome] = []
-    errors: list[StormcellError] = []
-    interrupted = False
-    with Watcher(total=len(loaded)) as watcher:
-        for item in loaded:
-            watcher.begin(item.experiment.name)
-            try:
-                outcome = asyncio.run(
-                    run_async(item, seed=seed, runs=runs, on_event=watcher.event, on_build=watcher.build)
-                )
-            except KeyboardInterrupt:
-                interrupted = True
-                watcher.interrupted()
-                break
-            except StormcellError as error:
-                errors.append(error)
-                watcher.failed(error)
-                continue
-            outcomes.append(outcome)
-            watcher.done(outcome)
-    codes = [EXIT_CODE[o.verdict] for o in outcomes] + [e.exit_code for e in errors] + [4] * interrupted
-    code = exit_code(codes)
+
+def _dry_run(loaded: list[Loaded], as_json: bool) -> None:
+    from stormcell.cli.plans import plan_data, show_plan
+
     if as_json:
-        emit_json(
-            {
-                "results": [outcome.as_dict() for outcome in outcomes],
-                "errors": [error.as_dict() for error in errors],
-                "interrupted": interrupted,
-                "exit_code": code,
-            }
-        )
-    elif markdown:
-        click.echo(markdown_table([outcome.result for outcome in outcomes]))
-    else:
-        show_results(outcomes)
-    sys.exit(code)
+        plans = [plan_data(item) for item in loaded]
+        emit_json(plans if len(plans) > 1 else plans[0])
+        return
+    for item in loaded:
+        show_plan(item)
+
+
+@dataclass
+class _Batch:
+    """Experiments of one command, at most `jobs` at the same time; results in the order of the files."""
+
+    loaded: list[Loaded]
+    seed: int
+    jobs: int
+    runs: Path | None
+    done: dict[int, Outcome] = field(default_factory=dict)
+    errors: dict[int, StormcellError] = field(default_factory=dict)
+    interrupted: bool = False
+
+    async def perform(self) -> None:
+        """Templates first, one after another; then the runs."""
+        from stormcell.cli.progress import Watcher
+        from stormcell.spec.home import Home
+        from stormcell.template.build import build
+
+        with Watcher(total=len(self.loaded)) as watcher:
+            recipes = {str(item.recipe): item.recipe for item in self.loaded}
+            templates = {}
+            for key, recipe in recipes.items():
+                templates[key] = await build(recipe, home=Home.current(), progress=watcher.build)
+            room = asyncio.Semaphore(self.jobs)
+
+            async def one(number: int, item: Loaded) -> None:
+                from stormcell.engine.api import run_async
+                from stormcell.spec.errors import StormcellError
+
+                async with room:
+                    line = watcher.begin(number, item.experiment.name)
+                    try:
+                        outcome = await run_async(
+                            item,
+                            seed=self.seed,
+                            runs=self.runs,
+                            template=templates[str(item.recipe)],
+                            on_event=line.event,
+                        )
+                    except StormcellError as error:
+                        self.errors[number] = error
+                        line.failed(error)
+                    except asyncio.CancelledError:
+                        line.interrupted()
+                        raise
+                    else:
+                        self.done[number] = outcome
+                        line.done(outcome)
+
+            async with asyncio.TaskGroup() as group:
+                for number, item in enumerate(self.loaded, 1):
+                    group.create_task(one(number, item))
+
+    def outcomes(self) -> list[Outcome]:
+        """In the order of the files."""
+        return [self.done[number] for number in sorted(self.done)]
+
+    def exit_code(self) -> int:
+        """One for all."""
+        from stormcell.spec.verdict import EXIT_CODE, Verdict, exit_code
+
+        codes = [EXIT_CODE[outcome.verdict] for outcome in self.done.values()]
+        codes += [error.exit_code for error in self.errors.values()]
+        return exit_code([*codes, *[EXIT_CODE[Verdict.UNKNOWN]] * self.interrupted])
+
+    def as_dict(self) -> dict[str, object]:
+        """For `--json`."""
+        return {
+            "results": [outcome.as_dict() for outcome in self.outcomes()],
+            "errors": [self.errors[number].as_dict() for number in sorted(self.errors)],
+            "interrupted": self.interrupted,
+            "exit_code": self.exit_code(),
+        }

@@ -22,7 +22,7 @@ from stormcell.spec.home import Home
 from stormcell.spec.plan import Plan
 from stormcell.spec.verdict import Reason, Result, Verdict
 from stormcell.template.build import build
-from stormcell.template.model import Progress
+from stormcell.template.model import Progress, Template
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,18 @@ async def run_async(
     seed: int = 0,
     home: Home | None = None,
     runs: Path | None = None,
+    template: Template | None = None,
     on_event: OnEvent = _ignore,
     on_build: Callable[[Progress], None] = _ignore,
 ) -> Outcome:
-    """Run one experiment; its template is built first when there is none that matches.
+    """Run one experiment; its template is built first when there is none that matches and none was given.
 
     Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
     is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result, raises CancelledError.
     """
     home = home or Home.current()
     loaded = _loaded(experiment, home)
-    template = await build(loaded.recipe, home=home, progress=on_build)
+    template = template or await build(loaded.recipe, home=home, progress=on_build)
     plan = compile_plan(loaded.experiment, loaded.fault, template_digest=template.digest, seed=seed)
     folder = RunFolder.create(runs or home.runs, plan.experiment)
     if loaded.text:
