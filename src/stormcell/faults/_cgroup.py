@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, model_validator
 
 from stormcell.faults._fields import Documented, GuestPath, ServiceName, one_of
+from stormcell.faults._reading import mapping
 from stormcell.spec.fault import GUEST, Act, Command, Reading
 
 ROOT = "/sys/fs/cgroup"
@@ -77,11 +78,8 @@ class CgroupLimit(Documented):
 
     def counted(self, reading: Reading) -> dict[str, int]:
         """The counters since just before the act. Empty when the reading is torn."""
-        shown = reading.json_of("cgroup")
-        files = shown.get("files") if isinstance(shown, dict) else None
-        if not isinstance(shown, dict) or not isinstance(files, dict):
-            return {}
-        now, then = table(files.get(self.counters)), table(shown.get("at_act"))
+        now = table(self.shown_file(reading, self.counters))
+        then = table(mapping(reading, "cgroup").get("at_act"))
         return {key: max(0, now[key] - then[key]) for key in now if key in then}
 
     def clean(self, before: Reading, undone: Reading) -> bool:
@@ -90,9 +88,9 @@ class CgroupLimit(Documented):
 
     def shown_file(self, reading: Reading | None, name: str) -> str:
         """A file of the group as it was read, empty when it was not."""
-        shown = reading.json_of("cgroup") if reading else None
-        files = shown.get("files") if isinstance(shown, dict) else None
-        return str((files or {}).get(name) or "").strip()
+        files = mapping(reading, "cgroup").get("files")
+        text = files.get(name) if isinstance(files, dict) else None
+        return text.strip() if isinstance(text, str) else ""
 
 
 def table(text: Any) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stormcell.faults._fields import Documented, GuestPath
+from stormcell.faults._reading import mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Reading
 
 TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
@@ -43,30 +44,26 @@ class Filler(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls of other processes than ours, since the filling began."""
-        refused = told(after).get("refused")
-        return sum(refused.values()) if isinstance(refused, dict) else 0
+        return sum(numbers(told(after).get("refused")).values())
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """Who was refused."""
-        refused = told(after).get("refused") if after else None
-        if not isinstance(refused, dict):
-            return ()
+        refused = numbers(told(after).get("refused"))
         return tuple(f"{process} was refused room {count} times" for process, count in refused.items())
 
 
-def told(reading: Reading) -> dict[str, Any]:
+def told(reading: Reading | None) -> dict[str, Any]:
     """What the subcommand showed, {} when it did not."""
-    shown = reading.json_of("room")
-    return shown if isinstance(shown, dict) else {}
+    return mapping(reading, "room")
 
 
 def all_refused(shown: dict[str, Any]) -> bool:
     """Every write of the probe was refused for want of room, and there was one."""
-    probe = shown.get("probe")
-    return isinstance(probe, dict) and probe.get("attempts", 0) > 0 and probe.get("refused") == probe["attempts"]
+    probe = numbers(shown.get("probe"))
+    return probe.get("attempts", 0) > 0 and probe.get("refused") == probe["attempts"]
 
 
 def none_refused(shown: dict[str, Any]) -> bool:
     """The probe wrote what it wanted."""
-    probe = shown.get("probe")
-    return isinstance(probe, dict) and probe.get("attempts", 0) > 0 and probe.get("refused") == 0
+    probe = numbers(shown.get("probe"))
+    return probe.get("attempts", 0) > 0 and probe.get("refused") == 0

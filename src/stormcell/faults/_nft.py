@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormcell.faults._network import Match, Way, same_network
+from stormcell.faults._reading import mapping, mappings, numbers
 from stormcell.spec.fault import Command, Reading
 
 L4 = {("icmp", "ip6"): "ipv6-icmp"}
@@ -44,8 +45,8 @@ class Rule:
         """Does the kernel's rule have our label, verdict, and every value of the match?"""
         if shown.get("comment") != self.label or shown.get("chain") != self.chain:
             return False
-        statements = [s for s in shown.get("expr", ()) if isinstance(s, dict)]
-        matched = [s["match"] for s in statements if isinstance(s.get("match"), dict)]
+        statements = mappings(shown.get("expr"))
+        matched = mappings([statement.get("match") for statement in statements])
         return self.shown in statements and all(
             any(_agrees(match, field, value) for match in matched) for field, value in self._conditions()
         )
@@ -92,16 +93,15 @@ READ = Command(argv=("nft", "-j", "list", "ruleset"), name="nft")
 
 
 def delete(family: str, table: str) -> Command:
-    """Takes the table away."""
-    return Command(argv=("nft", "delete", "table", family, table), name="nft")
+    """Takes the table away; after an act that failed there may be none."""
+    return Command(argv=("nft", "delete", "table", family, table), accept=(0, 1))
 
 
 def listed(reading: Reading, what: str, family: str, table: str) -> list[dict[str, Any]]:
     """The tables, chains or rules of our table."""
-    ruleset = reading.json_of("nft")
-    items = ruleset.get("nftables", ()) if isinstance(ruleset, dict) else ()
+    items = mappings(mapping(reading, "nft").get("nftables"))
     key = "name" if what == "table" else "table"
-    found = [item[what] for item in items if isinstance(item, dict) and isinstance(item.get(what), dict)]
+    found = mappings([item.get(what) for item in items])
     return [item for item in found if item.get("family") == family and item.get(key) == table]
 
 
@@ -109,9 +109,8 @@ def packets(reading: Reading, family: str, table: str) -> dict[str, int]:
     """Packets counted by each rule of our table, by its label."""
     counted = {}
     for rule in listed(reading, "rule", family, table):
-        for statement in rule.get("expr", ()):
-            counter = statement.get("counter") if isinstance(statement, dict) else None
-            if isinstance(counter, dict) and isinstance(counter.get("packets"), int):
+        for statement in mappings(rule.get("expr")):
+            if "packets" in (counter := numbers(statement.get("counter"))):
                 counted[str(rule.get("comment", ""))] = counter["packets"]
     return counted
 
@@ -124,7 +123,7 @@ def growth(during: Reading, after: Reading, family: str, table: str) -> dict[str
 
 def readable(reading: Reading) -> bool:
     """Did nft answer at all?"""
-    return isinstance(reading.json_of("nft"), dict)
+    return bool(mapping(reading, "nft"))
 
 
 def _agrees(match: dict[str, Any], field: str, value: str | int) -> bool:

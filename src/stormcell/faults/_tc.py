@@ -13,6 +13,6 @@ def percent(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") + "%"
 
 
-def close(shown: object, wanted: float, relative: float = 1e-3, absolute: float = 2e-6) -> bool:
+def close(shown: object, wanted: float, relative: float = 1e-5, absolute: float = 2e-6) -> bool:
     """What the kernel shows is what was asked for, but for its rounding (ticks, 32-bit fractions, six digits)."""
     return isinstance(shown, int | float) and abs(shown - wanted) <= max(absolute, relative * abs(wanted))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from stormcell.faults._fields import Documented
+from stormcell.faults._reading import mapping, mappings
 from stormcell.spec.fault import Act, Needs, Reading
 
 PANIC = "Kernel panic - not syncing"
@@ -57,8 +58,7 @@ class MachineCrash(Documented):
         """How the VMM ended, and the boots."""
         if after is None:
             return ()
-        vmm = after.json_of("vmm")
-        reason = vmm.get("reason") if isinstance(vmm, dict) else None
+        reason = mapping(after, "vmm").get("reason")
         said = [f"the virtual machine monitor ended: {reason}"] if reason else []
         if was := after.text("boot_id_before"):
             said.append(f"boot id {was} became {after.text('boot_id_after') or 'none: it was not booted again'}")
@@ -73,17 +73,13 @@ class MachineCrash(Documented):
 
 
 def _gone(reading: Reading) -> bool:
-    vmm = reading.json_of("vmm")
-    return isinstance(vmm, dict) and vmm.get("process_gone") is True
+    return mapping(reading, "vmm").get("process_gone") is True
 
 
 def _was_reset(reading: Reading) -> bool:
-    events = reading.json_of("events")
-    return isinstance(events, list) and any(
-        isinstance(event, dict)
-        and (
-            event.get("event") == "RESET"
-            or (event.get("event") == "SHUTDOWN" and (event.get("data") or {}).get("reason") == "guest-reset")
-        )
-        for event in events
-    )
+    for event in mappings(reading.json_of("events")):
+        data = event.get("data")
+        reason = data.get("reason") if isinstance(data, dict) else None
+        if event.get("event") == "RESET" or (event.get("event") == "SHUTDOWN" and reason == "guest-reset"):
+            return True
+    return False

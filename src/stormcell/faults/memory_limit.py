@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from stormcell.faults._cgroup import CgroupLimit
+from stormcell.faults._reading import mapping, texts
 from stormcell.spec.fault import Needs, Reading
 from stormcell.spec.units import Size, size_text
 
@@ -55,9 +56,8 @@ class MemoryLimit(CgroupLimit):
         if after is None:
             return ()
         events = self.counted(after)
-        shown = after.json_of("cgroup") or {}
-        earlier = (before.json_of("cgroup") if before else None) or {}
-        killed = [line for line in shown.get("oom") or [] if line not in (earlier.get("oom") or [])]
+        earlier = texts(mapping(before, "cgroup").get("oom"))
+        killed = [line for line in texts(mapping(after, "cgroup").get("oom")) if line not in earlier]
         counted = ", ".join(f"{key} {events[key]}" for key in ("max", "oom", "oom_kill") if key in events)
         peak = self.shown_file(after, "memory.peak")
         said = [f"memory.events: {counted}"] if counted else []

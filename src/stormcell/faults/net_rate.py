@@ -74,7 +74,7 @@ class Rate(Queue):
     def shows(self, options: dict[str, Any]) -> bool:
         """Rate (bytes per second there), burst and longest wait (microseconds)."""
         return (
-            close(options.get("rate"), self.rate / 8, absolute=1)
+            close(options.get("rate"), self.rate / 8, absolute=1.0)
             and close(options.get("burst"), self.bucket, relative=0.05)
             and close(options.get("lat"), self.queue * 1e6, relative=0.05, absolute=100)
         )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from stormcell.faults._fields import Documented, ServiceName, one_of
+from stormcell.faults._reading import mapping, mappings
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
 
@@ -65,22 +66,22 @@ class ProcessKill(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Signalled, and gone."""
-        shown = after.json_of("victims")
-        alive = shown.get("alive") if isinstance(shown, dict) else None
+        alive = mapping(after, "victims").get("alive")
         if not isinstance(alive, list):
             return 0
         return sum(bool(v.get("sent")) and v.get("pid") not in alive for v in _victims(after, "sent"))
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """Our note is gone; nothing else of the fault can be left."""
-        return isinstance(undone.json_of("victims"), dict) and not _victims(undone, "sent")
+        return bool(mapping(undone, "victims")) and not _victims(undone, "sent")
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """Who lives on, who was started anew."""
         if after is None:
             return ()
         sent = _victims(after, "sent")
-        alive = (after.json_of("victims") or {}).get("alive") or []
+        alive = mapping(after, "victims").get("alive")
+        alive = alive if isinstance(alive, list) else []
         said = [f"signal {self.signal} was sent to process {_who(v)}, which is still there" for v in sent
                 if v.get("pid") in alive]  # fmt: skip
         if 1 in alive:
@@ -98,9 +99,7 @@ class ProcessKill(Documented):
 
 
 def _victims(reading: Reading, which: str) -> list[dict[str, Any]]:
-    shown = reading.json_of("victims")
-    listed = shown.get(which) if isinstance(shown, dict) else None
-    return [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    return mappings(mapping(reading, "victims").get(which))
 
 
 def _who(victim: dict[str, Any]) -> str:

@@ -105,7 +105,7 @@ async def try_guest(qemu: Qemu, kernel: Kernel, *, accel: Accel = "kvm", deadlin
 
 
 def _argv(qemu: Qemu, kernel: Kernel, accel: Accel, initrd: Path) -> list[str]:
-    words = ["console=ttyS0", "quiet", "reboot=k", "panic=1", *(calibration(tsc_khz()) if accel == "tcg" else [])]
+    words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", *(calibration(tsc_khz()) if accel == "tcg" else [])]
     # fmt: off
     return [
         str(qemu.path), "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",

@@ -45,7 +45,7 @@ def calibration(tsc_khz: int) -> list[str]:
 
 def command_line(spec: MachineSpec, tsc_khz: int) -> str:
     """The guest kernel's command line."""
-    words = ["console=ttyS0", "quiet", "reboot=k", "panic=1", "random.trust_cpu=on", "lsm=lockdown,capability,bpf"]
+    words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", "random.trust_cpu=on", "lsm=lockdown,capability,bpf"]
     if spec.shape.accel == "tcg":
         words += calibration(tsc_khz)
     return " ".join([*words, *spec.command_line])

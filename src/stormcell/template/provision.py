@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stormcell.machine.channel import Channel
 from stormcell.machine.commands import Exit, start_command
 from stormcell.machine.console import visible
-from stormcell.spec.errors import BuildFailed
+from stormcell.spec.errors import BuildFailed, StormcellError
 from stormcell.spec.recipe import Recipe, Service
 from stormcell.spec.units import duration_text
 from stormcell.template.model import Stage
@@ -86,12 +86,17 @@ async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: b
             kept.extend(chunk)
             del kept[:-KEPT]
 
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(collect(command.stdout))
-        tasks.create_task(collect(command.stderr))
+    async def feed() -> None:
         if stdin is not None:
             await command.write_stdin(stdin)
             await command.close_stdin()
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for work in (collect(command.stdout), collect(command.stderr), feed()):
+                tasks.create_task(work)
+    except* StormcellError as group:
+        raise group.exceptions[0] from None
     return Done(await command.wait(), bytes(kept))
 
 

@@ -1,4 +1,4 @@
-"""Records real readings for the unit tests: `python tests/guest/faults/fault_record.py [NAME...]` (needs the base template).
+"""Records real readings for the unit tests: `python tests/guest/faults/fault_record.py [NAME...]`.
 
 Each case is a fault with what goes on around it, and what its receipt must say; a case that says otherwise is not
 written.
@@ -12,9 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fault_trial import Bench, Trial
+from fault_trial import Bench
 
+from stormcell.engine.api import run
+from stormcell.engine.folder import read_receipts
 from stormcell.sandbox.templates import resolve
+from stormcell.spec.receipt import Receipt
 
 READINGS = Path(__file__).parents[2] / "unit" / "faults" / "readings"
 TOOL = Path(__file__).parent / "network_tool.py"
@@ -103,11 +106,25 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
 }  # fmt: skip
 
 
-def write(name: str, trial: Trial, expected: tuple[bool, bool, bool]) -> None:
+CRASHES: dict[str, dict[str, Any]] = {
+    "machine.crash": {"mode": "power", "boot": True},
+    "machine.crash.panic": {"mode": "panic", "boot": False},
+    "machine.crash.reboot": {"mode": "reboot", "boot": False},
+}
+
+
+def crash(parameters: dict[str, Any]) -> Receipt:
+    """A whole run: a crash is carried out by the host."""
+    alive = {"name": "alive", "command": {"run": "true"}, "expect": {"exit_code": 0}}
+    fault = {"kind": "machine.crash", **parameters}
+    outcome = run({"name": "crash", "template": "base", "steady_state": [alive], "fault": fault})
+    return read_receipts(outcome.folder)["fault"]
+
+
+def write(name: str, judged: Receipt, expected: tuple[bool, bool, bool], why: str = "") -> None:
     """Raises AssertionError when the receipt says something else than the case wants."""
-    judged = trial.receipt
-    got = (bool(judged.in_force), bool(judged.acted), bool(judged.clean))
-    assert got == expected, (name, got, trial.stop, judged.notes)
+    got = (bool(judged.in_force), bool(judged.acted), judged.clean is not False)
+    assert got == expected, (name, got, why, judged.notes)
     readings = {label: reading.model_dump(mode="json") for label, reading in judged.readings.items()}
     document = {
         "fault": {"kind": judged.kind, **judged.params},
@@ -125,11 +142,16 @@ def main(names: list[str]) -> None:
     try:
         bench.put("/root/tool.py", TOOL.read_text())
         for name in names or list(CASES):
-            spec, parts, expected = CASES[name]
-            write(name, bench.attempt(spec, **parts), expected)
-            sys.stderr.write(f"{name}\n")
+            if name in CASES:
+                spec, parts, expected = CASES[name]
+                trial = bench.attempt(spec, **parts)
+                write(name, trial.receipt, expected, trial.stop)
+                sys.stderr.write(f"{name}\n")
     finally:
         bench.close()
+    for name, parameters in CRASHES.items():
+        if not names or name in names:
+            write(name, crash(parameters), ACTED)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h; Python has no names for them
+
 
 def family(host):
     return socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -49,7 +51,7 @@ def report(call):
     except TimeoutError:
         how = "TIMEOUT"
     except OSError as error:
-        how = errno.errorcode.get(error.errno, str(error.errno))
+        how = errno.errorcode.get(error.errno or 0, str(error))
     sys.stdout.write(f"{how} {round((time.monotonic() - began) * 1000)}\n")
 
 
@@ -90,8 +92,8 @@ def datagrams(host, port, count, timeout):
 def burst(host, port, count, seconds):
     """Send `count` datagrams at once, then count what comes back within `seconds`."""
     udp = socket.socket(family(host), socket.SOCK_DGRAM)
-    udp.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUFFORCE, 1 << 24)
-    udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+    for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
+        udp.setsockopt(socket.SOL_SOCKET, option, 1 << 24)
     udp.settimeout(0.2)
     for _ in range(count):
         udp.sendto(b"y" * 100, (host, port))

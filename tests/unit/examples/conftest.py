@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.unit.examples.shop import EXAMPLE, POSTGRES, Shop, free_port, missing
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+
 from tests.unit.examples.shop import EXAMPLE, Shop, module, until
 
 ledger = module("ledger")

@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from tests.unit.examples.shop import EXAMPLE
 
 from stormcell.engine.load import load_file
 from stormcell.spec import yamlfile
 from stormcell.spec.recipe import Recipe
+from tests.unit.examples.shop import EXAMPLE
 
 EXPERIMENTS = sorted((EXAMPLE / "experiments").glob("*.yaml"))
 

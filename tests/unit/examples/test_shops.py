@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+
 from tests.unit.examples.shop import Shop, call, until
 
 BOTH = pytest.mark.parametrize("variant", ["orders", "orders_fixed"])

@@ -10,6 +10,12 @@ import time
 from typing import Any
 
 import pytest
+
+from stormcell.judge.verdict import judge
+from stormcell.spec.fault import Needs, Reading
+from stormcell.spec.plan import ApplyStep, PlannedProbe, RunStep, UndoStep
+from stormcell.spec.receipt import Receipt
+from stormcell.spec.verdict import Verdict
 from tests.unit.guest.runner_process import Runner as RealRunner
 from tests.unit.guest.runner_process import (
     World,
@@ -25,12 +31,6 @@ from tests.unit.guest.runner_process import (
     stop,
     worlds,
 )
-
-from stormcell.judge.verdict import judge
-from stormcell.spec.fault import Needs, Reading
-from stormcell.spec.plan import ApplyStep, PlannedProbe, RunStep, UndoStep
-from stormcell.spec.receipt import Receipt
-from stormcell.spec.verdict import Verdict
 
 APPLY = ApplyStep(id="apply", phase="fault", fault="fault")
 UNDO = UndoStep(id="undo", phase="undo", fault="fault")

@@ -5,6 +5,8 @@ import socket
 from typing import Any
 
 import pytest
+
+from stormcell.spec.plan import ApplyStep, LoadStep, PlannedProbe, RunStep, UndoStep, UnloadStep
 from tests.unit.guest.runner_process import Runner as RealRunner
 from tests.unit.guest.runner_process import (
     World,
@@ -19,8 +21,6 @@ from tests.unit.guest.runner_process import (
     stop,
     worlds,
 )
-
-from stormcell.spec.plan import ApplyStep, LoadStep, PlannedProbe, RunStep, UndoStep, UnloadStep
 
 APPLY = ApplyStep(id="apply", phase="fault", fault="fault")
 UNDO = UndoStep(id="undo", phase="undo", fault="fault")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.judge.judge_story import Story, guest_plan, receipt
 
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
 from stormcell.spec.errors import SpecError
 from stormcell.spec.verdict import Verdict
+from tests.unit.judge.judge_story import Story, guest_plan, receipt
 
 
 def written(folder: Path, text: bytes) -> Path:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from tests.unit.judge.judge_story import HTTP, Story, answers, crash_plan, guest_plan, receipt
 
 from stormcell.judge.statistics import smallest_count, wilson
 from stormcell.judge.verdict import judge
 from stormcell.judge.wording import percent, quantity, seconds
 from stormcell.spec.plan import Plan, PlannedProbe
 from stormcell.spec.probe import tolerances
+from tests.unit.judge.judge_story import HTTP, Story, answers, crash_plan, guest_plan, receipt
 
 
 def told(plan: Plan | None = None, exited: bool = False, **samples: Any) -> str:

@@ -6,6 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from stormcell.judge import verdict as verdict_module
+from stormcell.judge.rules import HOST_LOSSES, RULES, STOPS
+from stormcell.judge.verdict import judge
+from stormcell.spec.plan import Plan
+from stormcell.spec.probe import tolerances
+from stormcell.spec.receipt import Receipt
+from stormcell.spec.verdict import Prediction, Result, Verdict
 from tests.unit.judge.judge_story import (
     ROWS,
     SURVIVES,
@@ -17,14 +25,6 @@ from tests.unit.judge.judge_story import (
     receipt,
     rows,
 )
-
-from stormcell.judge import verdict as verdict_module
-from stormcell.judge.rules import HOST_LOSSES, RULES, STOPS
-from stormcell.judge.verdict import judge
-from stormcell.spec.plan import Plan
-from stormcell.spec.probe import tolerances
-from stormcell.spec.receipt import Receipt
-from stormcell.spec.verdict import Prediction, Result, Verdict
 
 Run = tuple[Plan, list[dict[str, Any]], dict[str, Receipt]]
 

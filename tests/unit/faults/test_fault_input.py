@@ -1,0 +1,147 @@
+"""Bad input: one clear error each, that names the field, the rule and a way to mend it."""
+
+import pytest
+from pydantic import ValidationError
+
+from stormcell import faults
+from stormcell.spec import yamlfile
+from stormcell.spec.errors import SpecError
+
+DELAY = {"kind": "net.delay", "delay": "100ms"}
+REJECT = {"kind": "net.reject"}
+RATE = {"kind": "net.rate", "rate": "1mbit"}
+MEMORY = {"kind": "memory.limit", "service": "web", "max": "64MiB"}
+CPU = {"kind": "cpu.limit", "service": "web", "percent": "20%"}
+FILL = {"kind": "disk.fill", "path": "/srv"}
+INODES = {"kind": "disk.inodes", "path": "/srv"}
+KILL = {"kind": "process.kill"}
+
+WRONG = [
+    ({"kind": "net.dealy"}, "there is no fault 'net.dealy'; did you mean 'net.delay'?"),
+    ({"kind": "explode"}, "known: clock.jump, cpu.limit"),
+    ({"kind": 7}, "there is no fault '7'"),
+    ({}, "there is no fault 'None'"),
+    ({**DELAY, "jiter": "5ms"}, "unknown field 'jiter'; did you mean 'jitter'?"),
+    ({"kind": "net.delay"}, "Field required"),
+    # traffic
+    ({**DELAY, "device": "eth 0"}, "'eth 0' is no device name"),
+    ({**DELAY, "device": "-batch"}, "'-batch' is no device name"),
+    ({**DELAY, "device": "interface-of-16-chars"}, "is no device name"),
+    ({**DELAY, "device": []}, "write one text or a list of them"),
+    ({**DELAY, "device": ["lo", "lo"]}, "the same entry twice"),
+    ({**DELAY, "device": 3}, "write one text or a list of them"),
+    ({**DELAY, "direction": "up"}, "'out', 'in' or 'both'"),
+    ({**DELAY, "address": "db.example"}, "names are not looked up"),
+    ({**DELAY, "address": "10.0.0.7/8"}, "write 10.0.0.7 or 10.0.0.0/8"),
+    ({**DELAY, "address": "0.0.0.0/0"}, "is every address; leave it out"),
+    ({**DELAY, "address": "10.0.0.1; rm -rf /"}, "is no address"),
+    ({**DELAY, "remote_port": 0}, "greater than or equal to 1"),
+    ({**DELAY, "remote_port": 65536}, "less than or equal to 65535"),
+    ({**DELAY, "local_port": "80"}, "valid integer"),
+    ({**DELAY, "local_port": True}, "valid integer"),
+    ({**DELAY, "protocol": "sctp"}, "'tcp', 'udp' or 'icmp'"),
+    ({**DELAY, "protocol": "icmp", "remote_port": 7}, "icmp has no ports"),
+    # delay
+    ({**DELAY, "delay": "300"}, "has no unit"),
+    ({**DELAY, "delay": "300 parsecs"}, "'parsecs' is no unit"),
+    ({**DELAY, "delay": "0s"}, "between 1us and 2m"),
+    ({**DELAY, "delay": "3m"}, "between 1us and 2m"),
+    ({**DELAY, "delay": "-1s"}, "out of range"),
+    ({**DELAY, "jitter": "200ms"}, "larger than the delay"),
+    ({**DELAY, "correlation": "10%"}, "without jitter they do nothing"),
+    ({**DELAY, "distribution": "normal"}, "without jitter they do nothing"),
+    ({**DELAY, "jitter": "5ms", "distribution": "poisson"}, "'uniform', 'normal'"),
+    # loss
+    ({"kind": "net.loss", "loss": "0%"}, "loses nothing"),
+    ({"kind": "net.loss", "loss": "101%"}, "between 0% and 100%"),
+    ({"kind": "net.loss", "loss": 0.1}, "has no unit"),
+    # rate
+    ({**RATE, "rate": "1MB"}, "is no unit of a bit rate"),
+    ({**RATE, "rate": "1kbit"}, "between 8kbit and 10gbit"),
+    ({**RATE, "rate": "20gbit"}, "between 8kbit and 10gbit"),
+    ({**RATE, "burst": "1KiB"}, "between 2KiB and 64MiB"),
+    ({**RATE, "device": "lo", "burst": "16KiB"}, "its burst is at least 68KiB"),
+    ({**RATE, "rate": "8kbit", "burst": "1MiB"}, "takes too long to fill"),
+    ({**RATE, "queue": "2m"}, "between 1ms and 1m"),
+    # reject
+    ({**REJECT, "with": "reset"}, "'tcp-reset'"),
+    ({**REJECT, "protocol": "udp"}, "only TCP knows a reset"),
+    ({"kind": "dns.drop", "device": "lo"}, "did you mean 'devices'?"),
+    # cgroups
+    ({**MEMORY, "cgroup": "/sys/fs/cgroup/x"}, "'service' and 'cgroup' are given"),
+    ({"kind": "memory.limit", "max": "1GiB"}, "none is given"),
+    ({**MEMORY, "max": "4KiB"}, "at least 1MiB"),
+    ({**MEMORY, "max": 64}, "has no unit"),
+    ({**MEMORY, "service": "../agent"}, "is no name of a service"),
+    ({"kind": "memory.limit", "cgroup": "/etc", "max": "1GiB"}, "no cgroup below /sys/fs/cgroup"),
+    ({"kind": "memory.limit", "cgroup": "/sys/fs/cgroup/stormcell/agent", "max": "1GiB"}, "has to survive"),
+    ({"kind": "memory.limit", "cgroup": "/sys/fs/cgroup/a/../stormcell", "max": "1GiB"}, "without '..'"),
+    ({**CPU, "percent": "0.5%"}, "at least 1%"),
+    ({**CPU, "percent": 20}, "has no unit"),
+    ({**CPU, "percent": "1%", "period": "50ms"}, "choose a longer period"),
+    ({**CPU, "period": "2s"}, "between 1ms and 1s"),
+    # disks
+    ({**FILL, "path": "srv"}, "no absolute path"),
+    ({**FILL, "path": "/srv/../etc"}, "without '..'"),
+    ({**FILL, "leave": "5"}, "has no unit"),
+    ({**FILL, "leave": "-1MiB"}, "not negative"),
+    ({**FILL, "leave": "100%"}, "below 100%"),
+    ({**FILL, "user": "no body"}, "is no name of a user"),
+    ({**INODES, "leave": "64KiB"}, "no number of files"),
+    ({**INODES, "leave": -1}, "no number of files"),
+    ({**INODES, "leave": True}, "no number of files"),
+    ({**INODES, "user": "nobody"}, "unknown field 'user'"),
+    # the rest
+    ({"kind": "clock.jump", "by": "0s"}, "between 10ms and 50 years"),
+    ({"kind": "clock.jump", "by": "20000d"}, "between 10ms and 50 years"),
+    ({"kind": "clock.jump", "by": "-1"}, "has no unit"),
+    ({"kind": "clock.jump", "offset": "1h"}, "unknown field 'offset'"),
+    ({**KILL}, "none is given"),
+    ({**KILL, "service": "web", "pid": 4}, "'service' and 'pid' are given"),
+    ({**KILL, "pid": 0}, "greater than or equal to 1"),
+    ({**KILL, "name": "/usr/bin/redis"}, "is no name of a program"),
+    ({**KILL, "name": "a", "signal": "STOP"}, "'KILL'"),
+    ({**KILL, "name": "a", "processes": "main"}, "is about a service"),
+    ({"kind": "machine.crash"}, "Field required"),
+    ({"kind": "machine.crash", "mode": "explode"}, "'panic', 'reboot' or 'power'"),
+]
+
+
+@pytest.mark.parametrize(("spec", "said"), WRONG, ids=[f"{i}-{spec.get('kind')}" for i, (spec, _) in enumerate(WRONG)])
+def test_wrong_input_is_refused_with_a_reason(spec, said):
+    with pytest.raises(ValidationError) as refused:
+        faults.parse(spec)
+    assert said in str(refused.value)
+
+
+def test_the_engine_can_name_file_line_and_field():
+    text = "name: x\nfault:\n  kind: net.delay\n  delay: 100ms\n  jitter: 1h\n"
+    document = yamlfile.parse(text, "a.yaml")
+    with pytest.raises(SpecError) as refused:
+        yamlfile.validated(document, lambda data: faults.parse(data["fault"]), "fault", at=("fault",))
+    assert refused.value.where == "a.yaml:2"
+    assert "the jitter (1h) is larger than the delay (100ms)" in refused.value.what
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("  delay: 100", "fault.delay: '100' has no unit"),
+        ("  dellay: 100ms", "fault.dellay: unknown field 'dellay'; did you mean 'delay'?"),
+        ("  kind: net.delayed", "fault.kind: there is no fault 'net.delayed'; did you mean 'net.delay'?"),
+    ],
+)
+def test_a_field_is_named_with_its_line(line, said):
+    text = "name: x\nfault:\n" + ("" if "kind" in line else "  kind: net.delay\n") + line + "\n"
+    document = yamlfile.parse(text, "a.yaml")
+    with pytest.raises(SpecError) as refused:
+        yamlfile.validated(document, lambda data: faults.parse(data["fault"]), "fault", at=("fault",))
+    assert said in refused.value.what
+    assert refused.value.where == f"a.yaml:{text.splitlines().index(line) + 1}"
+
+
+def test_one_device_or_address_needs_no_list():
+    one = faults.parse({**DELAY, "device": "lo", "address": "10.0.0.1/32"})
+    assert one == faults.parse({**DELAY, "device": ["lo"], "address": ["10.0.0.1"]})
+    assert one.params()["device"] == "lo"
+    assert one.params()["address"] == "10.0.0.1"

@@ -1,0 +1,278 @@
+"""The faults judge what a kernel really said. Each file was recorded in a microVM; see fault_record.py."""
+
+import json
+
+import pytest
+
+from stormcell import faults
+from stormcell.engine.receipts import _in_force
+from stormcell.spec.fault import Output, Reading
+from tests.unit.faults.fault_cases import Recorded, one, recorded
+
+EMPTY = Reading()
+ALL = recorded()
+SHOWN = [r for r in ALL if r.in_force]
+
+
+def ids(records: list[Recorded]) -> list[str]:
+    return [record.name for record in records]
+
+
+def changed(reading: Reading, name: str, old: str, new: str) -> Reading:
+    """A reading in which one output says something else. Fails when it never said the old."""
+    output = reading.outputs[name]
+    assert old in output.out
+    return Reading(outputs={**reading.outputs, name: output.model_copy(update={"out": output.out.replace(old, new)})})
+
+
+@pytest.mark.parametrize("record", ALL, ids=ids(ALL))
+def test_the_judgement_is_that_of_the_recording(record):
+    fault = record.fault
+    assert _in_force(fault, record.before, record.during, record.after) is record.in_force
+    assert fault.acted(record.during, record.after) == record.acted
+    if record.undone is not None:
+        assert fault.clean(record.before, record.undone) is record.clean
+
+
+@pytest.mark.parametrize("record", ALL, ids=ids(ALL))
+def test_what_was_there_before_is_not_the_fault(record):
+    assert not record.fault.in_force(record.before, record.before)
+    assert not record.fault.in_force(record.during, record.during) or record.fault.on_machine
+
+
+@pytest.mark.parametrize("record", SHOWN, ids=ids(SHOWN))
+def test_a_fault_that_stands_is_not_clean(record):
+    if not record.fault.on_machine:
+        assert not record.fault.clean(record.before, record.during)
+        assert not record.fault.clean(record.before, record.after)
+
+
+@pytest.mark.parametrize("record", ALL, ids=ids(ALL))
+def test_no_reading_shows_nothing(record):
+    fault = record.fault
+    assert not fault.in_force(EMPTY, EMPTY)
+    assert not fault.in_force(record.before, EMPTY)
+    assert fault.acted(record.during, EMPTY) == 0
+    assert fault.acted(EMPTY, EMPTY) == 0
+    fault.notes(EMPTY, EMPTY, EMPTY)
+    fault.notes(None, None, None)
+    if not fault.on_machine:
+        assert not fault.clean(record.before, EMPTY)
+
+
+@pytest.mark.parametrize("record", ALL, ids=ids(ALL))
+@pytest.mark.parametrize("torn", ["cut", "failed", "nonsense", "other json"])
+def test_a_torn_reading_shows_nothing_and_breaks_nothing(record, torn):
+    def tear(output: Output) -> Output:
+        text = {"cut": output.out[: len(output.out) // 2], "failed": output.out, "nonsense": "}\x00{",
+                "other json": '[{"a": [1, null, {"b": "c"}]}, 3]'}[torn]  # fmt: skip
+        return Output(exit=1 if torn == "failed" else 0, out=text)
+
+    reading = Reading(outputs={name: tear(output) for name, output in record.during.outputs.items()})
+    fault = record.fault
+    console_alone = fault.on_machine and torn == "cut"
+    assert not fault.in_force(record.before, reading) or console_alone
+    assert fault.acted(record.during, reading) == 0 or console_alone
+    fault.notes(record.before, reading, reading)
+    fault.clean(record.before, reading)
+
+
+OTHER_PARAMETERS = [
+    ("net.delay", {"delay": "201ms"}),
+    ("net.delay", {"jitter": "1ms"}),
+    ("net.delay", {"remote_port": 9001}),
+    ("net.delay", {"local_port": 9000}),
+    ("net.delay", {"protocol": "icmp", "remote_port": None}),
+    ("net.delay", {"address": "127.0.0.1"}),
+    ("net.delay", {"device": "eth0"}),
+    ("net.delay", {"device": ["lo", "eth0"]}),
+    ("net.delay", {"direction": "in"}),
+    ("net.delay", {"direction": "both"}),
+    ("net.delay.both", {"jitter": "11ms"}),
+    ("net.delay.both", {"correlation": "26%"}),
+    ("net.delay.both", {"delay": "51ms"}),
+    ("net.delay.peer", {"address": ["10.0.3.0/24", "fec0::/64"]}),
+    ("net.delay.peer", {"address": ["10.0.2.0/24", "fec0::/63"]}),
+    ("net.delay.peer", {"device": ["eth0", "lo", "eth1"]}),
+    ("net.loss", {"loss": "41%"}),
+    ("net.loss", {"correlation": "11%"}),
+    ("net.loss.in", {"protocol": "udp"}),
+    ("net.loss.in", {"loss": "99%"}),
+    ("net.rate", {"rate": "1001kbit", "burst": "68KiB"}),
+    ("net.rate", {"rate": "2mbit"}),
+    ("net.rate", {"burst": "128KiB"}),
+    ("net.rate", {"queue": "2s"}),
+    ("net.drop", {"remote_port": 9001}),
+    ("net.drop", {"local_port": 9000}),
+    ("net.drop", {"device": ["lo", "eth1"]}),
+    ("net.drop", {"address": "127.0.0.1"}),
+    ("net.reject", {"with": "host-unreachable"}),
+    ("net.reject", {"device": "eth0"}),
+    ("net.reject", {"remote_port": 1}),
+    ("net.reject", {"direction": "both"}),
+    ("net.reject.icmp", {"with": "no-route"}),
+    ("net.reject.icmp", {"address": ["127.0.0.0/9", "::1"]}),
+    ("dns.drop", {"devices": ["lo", "eth1"]}),
+    ("memory.limit", {"max": "33MiB"}),
+    ("cpu.limit", {"percent": "21%"}),
+    ("cpu.limit", {"period": "90ms"}),
+    ("clock.jump", {"by": "-2h"}),
+    ("clock.jump", {"by": "1h"}),
+    ("clock.jump", {"by": "-67m"}),
+    ("machine.crash", {"mode": "panic"}),
+    ("machine.crash", {"mode": "reboot"}),
+    ("machine.crash.panic", {"mode": "reboot"}),
+    ("machine.crash.panic", {"mode": "power"}),
+    ("machine.crash.reboot", {"mode": "panic"}),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), OTHER_PARAMETERS)
+def test_every_parameter_is_compared_with_what_the_kernel_shows(name, other):
+    record = one(name)
+    spec = {key: value for key, value in {**record.spec, **other}.items() if value is not None}
+    assert record.fault.in_force(record.before, record.during)
+    assert not faults.parse(spec).in_force(record.before, record.during)
+
+
+def test_a_delay_that_also_loses_is_noted():
+    record = one("net.delay")
+    after = changed(record.after, "tc", '"drops":0', '"drops":7')
+    assert any("not asked for" in note for note in record.fault.notes(record.before, record.during, after))
+    assert not any("not asked for" in n for n in record.fault.notes(record.before, record.during, record.after))
+
+
+def test_a_delay_whose_queue_is_too_short_is_not_the_one_that_was_asked_for():
+    record = one("net.delay")
+    assert not record.fault.in_force(record.before, changed(record.during, "tc", '"limit":15000', '"limit":1000'))
+
+
+def test_packets_in_another_qdisc_of_the_device_do_not_count():
+    record = one("net.delay.idle")
+    prio = json.loads(record.after.outputs["tc"].out.splitlines()[0])[0]
+    assert prio["kind"] == "prio"
+    assert prio["packets"] > 0
+    assert record.acted == 0
+
+
+def test_a_filter_that_is_gone_is_seen_though_the_qdisc_stands():
+    record = one("net.delay")
+    lines = record.during.outputs["tc"].out.splitlines()
+    reading = Reading(outputs={"tc": Output(exit=0, out=f"{lines[0]}\n[]\n")})
+    assert not record.fault.in_force(record.before, reading)
+
+
+def test_a_filter_that_leads_elsewhere_is_seen():
+    record = one("net.delay")
+    assert not record.fault.in_force(
+        record.before, changed(record.during, "tc", '"classid":"5c01:4"', '"classid":"5c01:1"')
+    )
+    record = one("net.delay.peer")
+    assert not record.fault.in_force(
+        record.before, changed(record.during, "tc", '"to_dev":"sc-delay0"', '"to_dev":"ifb0"')
+    )
+
+
+def test_an_ifb_device_that_is_left_is_not_clean():
+    record = one("net.delay.both")
+    assert record.undone is not None
+    assert record.fault.clean(record.before, record.undone)
+    left = changed(record.undone, "links", '"ifname":"lo"', '"ifname":"sc-delay0"')
+    assert not record.fault.clean(record.before, left)
+
+
+def test_a_dummy_device_or_table_that_is_left_is_not_clean():
+    record = one("net.drop")
+    assert record.undone is not None
+    left = changed(record.undone, "links", '"ifname":"lo"', '"ifname":"sc-net-drop"')
+    assert not record.fault.clean(record.before, left)
+    with_table = Reading(outputs={**record.undone.outputs, "nft": record.during.outputs["nft"]})
+    assert not record.fault.clean(record.before, with_table)
+
+
+def test_a_rule_that_does_something_else_is_seen():
+    record = one("net.drop.everything")
+    assert not record.fault.in_force(record.before, changed(record.during, "nft", '{"drop": null}', '{"accept": null}'))
+    record = one("net.reject")
+    assert not record.fault.in_force(record.before, changed(record.during, "nft", '"tcp reset"', '"icmpx"'))
+
+
+def test_rules_that_nothing_crossed_are_named():
+    record = one("net.drop")
+    notes = record.fault.notes(record.before, record.during, record.after)
+    assert any(note.startswith("out lo ip tcp dport 9000: ") for note in notes)
+    assert any(note.startswith("nothing crossed: ") and "in eth0 ip6" in note for note in notes)
+
+
+def test_a_limit_that_was_there_before_is_not_the_faults():
+    record = one("memory.limit")
+    assert not record.fault.in_force(record.during, record.during)
+
+
+def test_a_limit_that_was_put_back_elsewhere_is_not_clean():
+    record = one("cpu.limit")
+    assert record.undone is not None
+    assert not record.fault.clean(record.before, changed(record.undone, "previous", "max 100000", "max 50000"))
+
+
+def test_the_kernels_victims_are_noted():
+    record = one("memory.limit")
+    notes = record.fault.notes(record.before, record.during, record.after)
+    assert any("oom_memcg=/services/victim" in note for note in notes)
+
+
+def test_a_kill_counts_before_the_first_reading_after_the_act():
+    """Setting the limit can itself kill: `during` already has the counts, and they are still the fault's."""
+    record = one("memory.limit")
+    assert record.fault.acted(record.after, record.after) == record.acted > 0
+
+
+def test_a_probe_that_was_refused_before_is_not_the_faults():
+    record = one("disk.fill")
+    full = Reading(outputs=record.during.outputs)
+    assert not record.fault.in_force(full, record.during)
+
+
+def test_a_filler_that_did_not_stop_the_probe_is_not_in_force():
+    record = one("disk.fill")
+    assert not record.fault.in_force(record.before, changed(record.during, "room", '"refused": 3', '"refused": 2'))
+
+
+def test_who_was_refused_room_is_noted():
+    record = one("disk.fill")
+    assert any("head[" in note and "refused room 1 times" in note
+               for note in record.fault.notes(record.before, record.during, record.after))  # fmt: skip
+
+
+def test_init_that_lives_on_is_explained():
+    record = one("process.kill.init")
+    notes = record.fault.notes(record.before, record.during, record.after)
+    assert record.acted == 0
+    assert any("signal KILL was sent to process 1" in note for note in notes)
+    assert any("the kernel ignores" in note for note in notes)
+
+
+def test_a_pid_that_somebody_else_has_now_is_another_process():
+    record = one("process.kill")
+    shown = json.loads(record.after.outputs["victims"].out)
+    assert shown["alive"] == []
+    shown["now"] = [{**shown["sent"][0], "start_time": 1}]
+    after = Reading(outputs={"victims": Output(exit=0, out=json.dumps(shown))})
+    assert record.fault.acted(record.during, after) == record.acted
+    assert any("is there anew" in note for note in record.fault.notes(record.before, record.during, after))
+
+
+def test_a_crash_needs_the_process_gone_and_a_new_boot():
+    record = one("machine.crash")
+    alive = changed(record.during, "vmm", '"process_gone": true', '"process_gone": false')
+    assert not record.fault.in_force(record.before, alive)
+    assert record.fault.acted(alive, alive) == 0
+    before_id = record.after.text("boot_id_before")
+    same = changed(record.after, "boot_id_after", record.after.text("boot_id_after"), before_id)
+    assert record.fault.acted(record.during, same) == 0
+
+
+def test_a_time_daemon_is_noted():
+    record = one("clock.jump.put-back")
+    notes = record.fault.notes(record.before, record.during, record.after)
+    assert any("something in the guest moved the clock by -72" in note for note in notes)
