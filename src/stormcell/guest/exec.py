@@ -12,13 +12,16 @@ from stormcell.guest.spawn import Command, NotStarted
 from stormcell.guest.trees import Forest
 from stormcell.guest.wire import WireError
 
+LONGEST = 7 * 24 * 3600
+"""Seconds."""
+
 
 def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest) -> Job:
     """Start the command; its answers follow on `stream`. Raises NotStarted, WireError for a request that is none."""
     command = _command(request)
     timeout = request.get("timeout_s")
-    if not isinstance(timeout, int | float) or not timeout > 0:
-        raise WireError("timeout_s must be a number above 0")
+    if not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST:
+        raise WireError(f"timeout_s must be a number above 0 and at most {LONGEST}")
     try:
         tree = forest.plant()
     except OSError as error:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import grp
 import json
 import os
+import pwd
 import resource
 import secrets
 import shutil
@@ -253,8 +255,6 @@ def _own(fd: int, owner: object, before: os.stat_result | None) -> None:
 
 
 def _identity(user: str) -> tuple[int, int]:
-    import pwd
-
     if user.isdigit():
         return int(user), -1
     try:
@@ -265,8 +265,6 @@ def _identity(user: str) -> tuple[int, int]:
 
 
 def _group(group: str) -> int:
-    import grp
-
     if group.isdigit():
         return int(group)
     try:

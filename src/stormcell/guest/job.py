@@ -134,7 +134,10 @@ class Job:
                 signal.pidfd_send_signal(self._child.pidfd, number)
         else:
             for pid in self._tree.pids():
-                os.kill(pid, number)
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
 
     def _exit(self, _events: int) -> None:
         pid, status = os.waitpid(self._child.pid, os.WNOHANG)

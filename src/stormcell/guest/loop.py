@@ -8,6 +8,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+_LONGEST_WAIT = 3600.0
+"""epoll_wait(2) takes milliseconds as an int."""
+
 
 class Timer:
     """A call that is due; `cancel` makes it a no-op."""
@@ -90,4 +93,4 @@ class Loop:
             return 0
         while self._timers and self._timers[0].call is None:
             heapq.heappop(self._timers)
-        return max(0.0, self._timers[0].due - time.monotonic()) if self._timers else -1
+        return min(max(0.0, self._timers[0].due - time.monotonic()), _LONGEST_WAIT) if self._timers else -1

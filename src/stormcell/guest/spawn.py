@@ -7,6 +7,7 @@ A child says on a private pipe why it could not become what it should; silence a
 from __future__ import annotations
 
 import fcntl
+import grp
 import json
 import os
 import pwd
@@ -231,8 +232,6 @@ def _account(user: str | None) -> _Account:
 
 
 def _group(name: str) -> int:
-    import grp
-
     if name.isdigit():
         return int(name)
     try:

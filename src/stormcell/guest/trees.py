@@ -34,7 +34,12 @@ class Cgroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    @classmethod
+    def make(cls, path: str) -> Cgroup:
+        """Raises OSError."""
         os.mkdir(path)
+        return cls(path)
 
     def enter(self) -> None:
         """Move the calling process in."""
@@ -152,7 +157,7 @@ class Forest:
             return MarkedTree()
         self._full = [tree for tree in self._full if not tree.remove()]
         number, self._next = self._next, self._next + 1
-        return Cgroup(f"{self._root}/{number}")
+        return Cgroup.make(f"{self._root}/{number}")
 
     def fell(self, tree: Tree) -> None:
         """The command is over; what it left running in the background keeps its cgroup."""
@@ -164,9 +169,11 @@ class Forest:
         if self._root is None:
             return
         for entry in list(os.scandir(self._root)):
-            if entry.is_dir():
-                _write(f"{entry.path}/cgroup.kill", "1")
-                self._next = max(self._next, int(entry.name) + 1 if entry.name.isdigit() else 1)
+            if entry.is_dir() and entry.name.isdigit():
+                left = Cgroup(entry.path)
+                left.kill(None)
+                self._full.append(left)
+                self._next = max(self._next, int(entry.name) + 1)
 
 
 def _write(path: str, text: str) -> None:

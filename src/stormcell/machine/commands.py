@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stormcell.guest.exec import LONGEST
 from stormcell.guest.wire import Kind, WireError
 from stormcell.machine.channel import Channel
 from stormcell.machine.exchange import Exchange, error_text
@@ -99,8 +100,8 @@ async def start_command(
     """
     if (argv is None) == (shell is None):
         raise SandboxError("a command is either a list of arguments or shell text")
-    if not timeout > 0:
-        raise SandboxError(f"a command's timeout is above 0, not {timeout}")
+    if not 0 < timeout <= LONGEST:
+        raise SandboxError(f"a command's timeout is above 0 and at most {LONGEST} s, not {timeout}")
     message: dict[str, Any] = {"op": "exec", "timeout_s": timeout, "stdin": stdin}
     if argv is not None:
         message["argv"] = [path_text(part) for part in argv]

@@ -301,7 +301,14 @@ async def test_this_host_is_never_resumed() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"argv": ["a\0b"]}, {"shell": ":", "env": {"A": "\0"}}, {"argv": ["x" * 70_000]}, {}]
+    "options",
+    [
+        {"argv": ["a\0b"]},
+        {"shell": ":", "env": {"A": "\0"}},
+        {"argv": ["x" * 70_000]},
+        {"argv": ["true"], "timeout": float("inf")},
+        {},
+    ],
 )
 @asynchronous
 async def test_what_no_command_can_be_is_refused_before_sending(options: dict[str, object]) -> None:
