@@ -169,11 +169,10 @@ def shown(seconds: float) -> str:
     return duration_text(seconds)
 
 
-def one_of(**choices: Any) -> str:
-    """The name of the single choice that is set. Raises ValueError when none or several are."""
+def one_of(**choices: Any) -> None:
+    """Exactly one of these is set. Raises ValueError when none or several are."""
     given = [f"'{name}'" for name, value in choices.items() if value is not None]
     names = " or ".join(f"'{name}'" for name in choices)
     if len(given) != 1:
         problem = "none is given" if not given else f"{' and '.join(given)} are given"
         raise ValueError(f"one of {names} is needed, and only one; {problem}")
-    return given[0].strip("'")

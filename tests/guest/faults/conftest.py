@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fault_trial import Bench
 
 from stormcell.sandbox.templates import resolve
 from stormcell.spec.home import Home
 from stormcell.template.model import Template
+from tests.guest.faults.fault_trial import Bench
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

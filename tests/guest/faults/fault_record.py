@@ -1,4 +1,4 @@
-"""Records real readings for the unit tests: `python tests/guest/faults/fault_record.py [NAME...]`.
+"""Records real readings for the unit tests: `python -m tests.guest.faults.fault_record [NAME...]`.
 
 Each case is a fault with what goes on around it, and what its receipt must say; a case that says otherwise is not
 written.
@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from fault_trial import Bench
-
 from stormcell.engine.api import run
 from stormcell.engine.folder import read_receipts
 from stormcell.sandbox.templates import resolve
 from stormcell.spec.receipt import Receipt
+from tests.guest.faults.fault_trial import Bench
 
 READINGS = Path(__file__).parents[2] / "unit" / "faults" / "readings"
 TOOL = Path(__file__).parent / "network_tool.py"
@@ -54,6 +53,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "net.loss.in": (
         {"kind": "net.loss", "device": "lo", "loss": "100%", "direction": "in", "protocol": "icmp"},
         {"under": ["ping -c 3 -i 0.2 -W 1 127.0.0.1"]}, ACTED),
+    "net.loss.idle": ({"kind": "net.loss", "device": "lo", "loss": "0.01%"}, {"under": ["ping -c 2 127.0.0.1"]}, IDLE),
     "net.rate": (
         {"kind": "net.rate", **LO, "rate": "1mbit"},
         {"loads": [SERVER], "under": [f"{RUN} transfer 127.0.0.1 9000 200000"]}, ACTED),

@@ -10,7 +10,9 @@ from stormcell.spec.fault import GUEST, Command
 from tests.unit.faults import golden_plans
 from tests.unit.faults.fault_cases import GOLDEN, SPECS, recorded
 
-THIRTEEN = ["net.delay", "net.loss", "net.rate", "net.drop", "net.reject", "dns.drop", "memory.limit", "cpu.limit", "disk.fill", "disk.inodes", "clock.jump", "process.kill", "machine.crash"]
+NETWORK = ["net.delay", "net.loss", "net.rate", "net.drop", "net.reject", "dns.drop"]
+OTHERS = ["memory.limit", "cpu.limit", "disk.fill", "disk.inodes", "clock.jump", "process.kill", "machine.crash"]
+THIRTEEN = NETWORK + OTHERS
 
 
 def commands(spec) -> list[Command]:

@@ -107,7 +107,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "said"), WRONG, ids=[f"{i}-{spec.get('kind')}" for i, (spec, _) in enumerate(WRONG)])
+@pytest.mark.parametrize(("spec", "said"), WRONG, ids=[f"{i}-{said[:30]}" for i, (_, said) in enumerate(WRONG)])
 def test_wrong_input_is_refused_with_a_reason(spec, said):
     with pytest.raises(ValidationError) as refused:
         faults.parse(spec)
