@@ -264,7 +264,9 @@ def test_gc_finds_what_a_killed_create_left(home, sandbox):
     done = subprocess.run([sys.executable, "-c", owned], capture_output=True, timeout=200)
     name = done.stdout.decode().strip()
     dry = gc("--dry-run")
-    assert name in dry.stdout.decode().replace("\n", "").replace(" ", "")
+    (line,) = [line for line in dry.stdout.decode().splitlines() if name in line]
+    assert "is dead" in line
+    assert "would go" in line
     assert (home.sandboxes / name).exists()
     (item,) = json.loads(gc("--json").stdout)
     assert item["evidence"]["id"] == name

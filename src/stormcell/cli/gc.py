@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from stormcell.cli.output import colour, emit_json, json_flag, say
+
+if TYPE_CHECKING:
+    from stormcell.sandbox.gc import Item
 
 
 @click.command()
@@ -26,16 +31,27 @@ def gc(dry_run: bool, as_json: bool) -> None:
     elif not items:
         say("nothing was left")
     else:
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for heading in ("what", "path", "why", "machine", "would go" if dry_run else "evidence"):
-            table.add_column(heading, overflow="fold")
-        for item in items:
-            machines = " ".join(f"pid {pid}" for pid in item.machines) or "none"
-            seen = "yes" if dry_run else item.evidence.sentence() if item.evidence else "it is in use again"
-            table.add_row(item.kind, escape(str(item.path)), escape(item.reason), machines, escape(seen))
-        Console(highlight=False, no_color=not colour(sys.stdout)).print(table)
+        _table(items, dry_run)
     sys.exit(0 if dry_run or all(item.gone for item in items) else 3)
+
+
+def _table(items: Sequence[Item], dry_run: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("what", "why", "processes", "files"):
+        table.add_column(heading, overflow="fold")
+    for item in items:
+        if item.evidence is None:
+            processes = " ".join(f"{pid} lives" for pid in item.machines)
+            files = f"{item.path} would go" if dry_run else f"{item.path} is in use again"
+        else:
+            seen = item.evidence.processes
+            processes = " ".join(f"{p.pid} {'gone' if p.gone else 'STILL THERE'} ({p.how})" for p in seen)
+            files = f"{item.path} {'gone' if item.evidence.files.gone else 'STILL THERE'}"
+        table.add_row(item.kind, escape(item.reason), escape(processes or "none"), escape(files))
+    # a file or a pipe has no width: whoever reads it wants whole lines
+    width = None if sys.stdout.isatty() else 1000
+    Console(highlight=False, no_color=not colour(sys.stdout), width=width).print(table)

@@ -99,7 +99,9 @@ def list_command(as_json: bool) -> None:
         memory = f"{row.memory_pss / 2**20:.0f} MiB"
         age, left = _span(row.age_s), _span(row.ttl_left_s)
         table.add_row(row.id, escape(row.template), escape(state), age, left, escape(ports), memory)
-    Console(highlight=False, no_color=not colour(sys.stdout)).print(table)
+    # a file or a pipe has no width: whoever reads it wants whole lines
+    width = None if sys.stdout.isatty() else 1000
+    Console(highlight=False, no_color=not colour(sys.stdout), width=width).print(table)
 
 
 def _span(seconds: float) -> str:

@@ -15,7 +15,8 @@ from stormcell.machine.durable import write_atomically
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.spec.errors import SpecError
 
-State = Literal["creating", "running", "killed"]
+State = Literal["creating", "running"]
+"""There is no `killed`: a claim on the lease says that, and then the record goes with its folder."""
 
 ID = re.compile(r"sc-[0-9a-z]{8}\Z")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: a person can read an id to another

@@ -87,7 +87,7 @@ def decide(found: Found, now_ns: int, boot: str) -> Decision:
         return Decision(True, "the host was booted since")
     if lease.left_seconds(now_ns, boot) <= 0:
         return Decision(True, f"its ttl of {record.ttl_seconds:g} s passed")
-    if lease.claimed or record.state == "killed":
+    if lease.claimed:
         return Decision(True, "its removal was begun and not finished")
     if record.owner and not found.owner_alive:
         return Decision(True, f"its owner, process {record.owner.pid}, is dead")

@@ -40,7 +40,7 @@ def alive(record: Record) -> bool:
 def test_the_reaper_kills_at_the_ttl_though_the_maker_was_killed(home, eventually):
     name = killed_maker(6)
     record = Record.read(home.sandboxes / name)
-    assert record is not None
+    assert record is not None and record.machine is not None and record.owner is not None
     assert reaper.running(home.state)
     assert eventually(lambda: not (home.sandboxes / name).exists())
     assert not alive(record)
@@ -55,7 +55,7 @@ def test_the_reaper_kills_at_the_ttl_though_the_maker_was_killed(home, eventuall
 def test_gc_removes_what_the_killed_maker_left_long_before_its_ttl(home):
     name = killed_maker(3000)
     record = Record.read(home.sandboxes / name)
-    assert record is not None
+    assert record is not None and record.machine is not None and record.owner is not None
     assert alive(record)
     (seen,) = gc.collect(home, dry_run=True)
     assert seen.path.name == name

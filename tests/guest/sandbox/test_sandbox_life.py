@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stormcell import AsyncSandbox, Sandbox
-from stormcell.sandbox import making
+from stormcell.sandbox import admission, making
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.record import Record
 from stormcell.spec.errors import (
@@ -271,12 +271,12 @@ def test_a_create_that_is_cancelled_leaves_nothing(home, template):
 
 def test_a_host_without_room_refuses(home, template, monkeypatch):
     before = names(home)
-    monkeypatch.setattr(making.admission, "memory_available", lambda: 50 << 20)
+    monkeypatch.setattr(admission, "memory_available", lambda: 50 << 20)
     with pytest.raises(HostError, match="50 MiB are available"):
         Sandbox.create(template)
     monkeypatch.undo()
     monkeypatch.setenv("STORMCELL_HOME", str(home.state.parent))
-    monkeypatch.setattr(making.admission, "disk_free", lambda _: 1 << 20)
+    monkeypatch.setattr(admission, "disk_free", lambda _: 1 << 20)
     with pytest.raises(NoSpace):
         Sandbox.create(template)
     assert names(home) == before
