@@ -15,6 +15,7 @@ from stormcell.engine.crash import crash
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.hostprobes import measure_once, until_it_holds
 from stormcell.sandbox.api import AsyncSandbox
+from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
 from stormcell.spec.plan import MachineStep, Plan, ProbeStep, RecoverStep, Step
 from stormcell.template.model import Template
@@ -79,7 +80,7 @@ class Conductor:
             raise
         finally:
             if sandbox is not None:
-                await asyncio.shield(self._release(sandbox))
+                await to_the_end(self._release(sandbox))
 
     async def _carry_out(self, sandbox: AsyncSandbox) -> None:
         """Segments of guest steps, each up to an act on the machine: a crash takes the runner with it."""
@@ -131,7 +132,7 @@ class Conductor:
         return None
 
     async def _last_words(self, events: AsyncIterator[dict[str, Any]]) -> None:
-        """Read on, so that the channel stays alive while the machine is crashed. Its end is no surprise, and no news."""
+        """Read on, so that the channel stays alive while the machine is crashed. Its end is no surprise."""
         try:
             async for _ in events:
                 pass
