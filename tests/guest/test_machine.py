@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.guest.microvm import BOOT_S, base_template, output, restored, shell, spec_of
 
 from stormcell.machine.accel import choose, remembered, try_guest
 from stormcell.machine.host import find_qemu
@@ -26,6 +25,7 @@ from stormcell.spec.errors import (
     SandboxNotFound,
 )
 from stormcell.spec.home import Home
+from tests.guest.microvm import BOOT_S, base_template, output, restored, shell, spec_of
 
 pytestmark = pytest.mark.guest
 

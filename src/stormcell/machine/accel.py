@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stormcell.machine.argv import CPU, SANDBOX, calibration
 from stormcell.machine.durable import write_atomically
-from stormcell.machine.host import Qemu, find_qemu, kernel_release, tsc_khz
+from stormcell.machine.host import Qemu, find_qemu, kernel_release, tool, tsc_khz
 from stormcell.machine.initramfs import PROBE_LINE, probe_initramfs
 from stormcell.machine.kernel import Kernel
 from stormcell.machine.model import Accel
@@ -108,6 +108,8 @@ def _argv(qemu: Qemu, kernel: Kernel, accel: Accel, initrd: Path) -> list[str]:
     words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", *(calibration(tsc_khz()) if accel == "tcg" else [])]
     # fmt: off
     return [
+        # a guest that spins must not outlive us, however we end
+        str(tool("setpriv", "util-linux")), "--pdeathsig", "KILL", "--",
         str(qemu.path), "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
         "-sandbox", SANDBOX,
         "-M", "microvm,rtc=on", "-accel", accel, "-cpu", CPU[accel], "-m", "256",

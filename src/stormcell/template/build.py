@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from stormcell.machine.initramfs import ensure_initramfs
 from stormcell.machine.kernel import Kernel, ensure_kernel
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import Accel, MachineSpec, Shape
+from stormcell.machine.process import kill_and_wait, open_pidfd, read_identity
 from stormcell.spec.errors import BuildFailed, SandboxError, TemplateError
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.recipe import MIB, Recipe
@@ -119,7 +121,7 @@ async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
     final = home.templates / inputs.digest
     work = final.with_name(f"{inputs.digest}.new")
     check_room(home.templates, inputs.recipe.memory + (2 << 30))
-    remove_tree(work)
+    _clear(work)
     work.mkdir(mode=0o700)
     try:
         new = work / "template"
@@ -133,6 +135,16 @@ async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
         await asyncio.to_thread(_publish, inputs, new, final)
     finally:
         remove_tree(work)
+
+
+def _clear(work: Path) -> None:
+    """Remove what a builder that was killed left, its machine included. Its lock is ours now: nobody builds there."""
+    identity = read_identity(work / "run")
+    machine = open_pidfd(identity) if identity else None
+    if machine is not None:
+        kill_and_wait(machine, 30)
+        os.close(machine)
+    remove_tree(work)
 
 
 def _publish(inputs: Inputs, new: Path, final: Path) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,12 +178,14 @@ async def _make_disk(spec: ImageSpec, work: Path, image: Path) -> None:
 
 
 async def run(
-    argv: list[str] | list[str | Path], line: Callable[[str], None], *, stdin: bytes = b"", stdout: int | None = None
+    argv: Sequence[str | Path], line: Callable[[str], None], *, stdin: bytes = b"", stdout: int | None = None
 ) -> tuple[int, str]:
     """Run a program in a process group of its own; its status and the last lines of its standard error.
 
     When we are cancelled, or after LIMIT_S, the group gets SIGTERM (mmdebstrap then removes its tree), later SIGKILL.
+    When we are killed, the kernel sends the program SIGTERM.
     """
+    argv = [str(tool("setpriv", "util-linux")), "--pdeathsig", "TERM", "--", *map(str, argv)]
     pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
         *argv, stdin=pipe, stdout=null if stdout is None else stdout, stderr=pipe, start_new_session=True, limit=1 << 20
