@@ -177,9 +177,9 @@ class Port:
                 break
             pieces.append(last)
         if pieces:
-            self._heard = time.monotonic()
             for frame in self._decoder.feed(b"".join(pieces)):
                 self._handle(frame)
+            self._heard = time.monotonic()  # not before: to serve a frame may take long on a cold machine
         if last:
             self.loop.soon(self._read)
         elif last is not None:

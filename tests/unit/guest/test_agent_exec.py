@@ -194,7 +194,8 @@ async def test_an_ordinary_agent_cannot_become_root() -> None:
     async with connected() as channel:
         with pytest.raises(CommandNotStarted) as caught:
             await run(channel, ["true"], user="root")
-        assert (caught.value.stage, caught.value.errno) == ("user", errno.EPERM)
+        assert caught.value.stage == "user"
+        assert caught.value.errno in (errno.EPERM, errno.EINVAL)  # the latter in a user namespace without root
 
 
 @pytest.mark.skipif(not ROOT, reason="only root may become somebody else")
