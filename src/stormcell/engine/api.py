@@ -85,12 +85,13 @@ def run(
     seed: int = 0,
     home: Home | None = None,
     runs: Path | None = None,
+    template: Template | None = None,
     on_event: OnEvent = _ignore,
     on_build: Callable[[Progress], None] = _ignore,
 ) -> Outcome:
     """`run_async` for code without an event loop."""
     return asyncio.run(
-        run_async(experiment, seed=seed, home=home, runs=runs, on_event=on_event, on_build=on_build),
+        run_async(experiment, seed=seed, home=home, runs=runs, template=template, on_event=on_event, on_build=on_build),
     )
 
 
