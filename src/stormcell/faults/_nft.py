@@ -115,12 +115,6 @@ def packets(reading: Reading, family: str, table: str) -> dict[str, int]:
     return counted
 
 
-def growth(during: Reading, after: Reading, family: str, table: str) -> dict[str, int]:
-    """How much each rule counted between two readings."""
-    first, last = packets(during, family, table), packets(after, family, table)
-    return {label: max(0, last[label] - first[label]) for label in first if label in last}
-
-
 def readable(reading: Reading) -> bool:
     """Did nft answer at all?"""
     return bool(mapping(reading, "nft"))
@@ -128,12 +122,14 @@ def readable(reading: Reading) -> bool:
 
 def _agrees(match: dict[str, Any], field: str, value: str | int) -> bool:
     left, right = match.get("left"), match.get("right")
-    if not isinstance(left, dict) or match.get("op") != "==":
+    payload = left.get("payload") if isinstance(left, dict) else None
+    meta = left.get("meta") if isinstance(left, dict) else None
+    if isinstance(payload, dict) and field == "protocol" and payload.get("protocol") == value:
+        return True  # nft shows `meta l4proto tcp th dport 53` as `tcp dport 53`
+    if match.get("op") != "==":
         return False
-    payload, meta = left.get("payload"), left.get("meta")
-    if isinstance(payload, dict):  # nft shows `meta l4proto tcp th dport 53` as `tcp dport 53`
-        implied = field == "protocol" and payload.get("protocol") == value
-        return implied or (payload.get("field") == field and _same(value, right))
+    if isinstance(payload, dict):
+        return payload.get("field") == field and _same(value, right)
     key = meta.get("key") if isinstance(meta, dict) else None
     return key == ("l4proto" if field == "protocol" else field) and right == value
 

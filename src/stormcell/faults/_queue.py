@@ -80,8 +80,8 @@ class Queue(Traffic):
         return new and all(self._stands(during, place) for place in self.places())
 
     def acted(self, during: Reading, after: Reading) -> int:
-        """The growth of the counter of our own qdiscs."""
-        return sum(growth(during, after, place, self.counter) for place in self.places())
+        """The counter of our own qdiscs, which began at zero with the act."""
+        return sum(counted(after, place, self.counter) for place in self.places())
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """The same qdiscs and filters on the devices as before, and none of our ifb devices."""
@@ -93,12 +93,11 @@ class Queue(Traffic):
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """What each qdisc counted."""
-        if during is None or after is None:
+        if after is None:
             return ()
         return tuple(
-            f"{place.way} on {place.device}: {self.qdisc} counted {growth(during, after, place, self.counter)} "
-            f"{self.counter}, {growth(during, after, place, 'drops')} drops, "
-            f"{growth(during, after, place, 'packets')} packets let through"
+            f"{place.way} on {place.device}: {self.qdisc} let through {counted(after, place, 'packets')} packets, "
+            f"{counted(after, place, 'drops')} drops, {counted(after, place, 'overlimits')} overlimits"
             for place in self.places()
         )
 
@@ -193,10 +192,10 @@ def flower(match: Match, way: Way) -> str:
     return " ".join(words)
 
 
-def growth(during: Reading, after: Reading, place: Place, counter: str) -> int:
-    """How much a counter of our qdisc grew. 0 when it was not there at both moments."""
-    first, last = (_qdisc.qdisc(reading, place.on, place.handle).get(counter) for reading in (during, after))
-    return max(0, last - first) if isinstance(first, int) and isinstance(last, int) else 0
+def counted(reading: Reading, place: Place, counter: str) -> int:
+    """A counter of our qdisc. 0 when it is not there."""
+    value = _qdisc.qdisc(reading, place.on, place.handle).get(counter)
+    return value if isinstance(value, int) else 0
 
 
 def _ip_proto(match: Match) -> str:

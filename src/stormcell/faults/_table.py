@@ -56,8 +56,8 @@ class Table(Documented):
         )
 
     def acted(self, during: Reading, after: Reading) -> int:
-        """Packets counted by the rules."""
-        return sum(_nft.growth(during, after, self.family, self.table).values())
+        """Packets counted by the rules, which began at zero with the act."""
+        return sum(_nft.packets(after, self.family, self.table).values())
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """Our table is gone."""
@@ -65,9 +65,7 @@ class Table(Documented):
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """Packets by rule, and which rules nothing crossed: a family, a direction, a device."""
-        if during is None or after is None:
-            return ()
-        counted = _nft.growth(during, after, self.family, self.table)
+        counted = _nft.packets(after, self.family, self.table) if after else {}
         idle = [label for label, count in counted.items() if not count]
         said = [f"{label}: {count} packets" for label, count in counted.items() if count]
         return (*said, f"nothing crossed: {'; '.join(idle)}") if idle else tuple(said)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from stormcell.faults._fields import shown
-from stormcell.faults._queue import LONGEST_DRAIN, Place, Queue, growth
+from stormcell.faults._queue import LONGEST_DRAIN, Place, Queue, counted
 from stormcell.faults._tc import close, microseconds, percent
 from stormcell.spec.fault import Needs, Reading
 from stormcell.spec.units import Duration, Percent
@@ -92,7 +92,7 @@ class Delay(Queue):
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """Losses that nobody asked for, by name."""
-        lost = [p for p in self.places() if during and after and growth(during, after, p, "drops")]
+        lost = [place for place in self.places() if after and counted(after, place, "drops")]
         return (*super().notes(before, during, after), *map(self._unwanted, lost))
 
     def cannot_know(self) -> tuple[str, ...]:

@@ -70,6 +70,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"kind": "net.reject", "device": "lo", "with": "host-unreachable", "address": ["127.0.0.0/8", "::1"]},
         {"under": [V4, V6]}, ACTED),
     "net.reject.idle": ({"kind": "net.reject", **LO, "direction": "in"}, {}, IDLE),
+    "net.reject.everything": (
+        {"kind": "net.reject", "device": "lo", "direction": "in"}, {"loads": [SERVER], "under": [V4, V6]}, ACTED),
     "dns.drop": (
         {"kind": "dns.drop"},
         {"setup": ["printf 'nameserver 10.0.2.3\noptions timeout:1 attempts:1\n' > /etc/resolv.conf"],

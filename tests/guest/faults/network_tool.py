@@ -5,6 +5,7 @@ import socket
 import sys
 import threading
 import time
+from pathlib import Path
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33  # asm-generic/socket.h; Python has no names for them
 
@@ -18,6 +19,7 @@ def serve(port):
     tcp = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=64)
     udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
     udp.bind(("::", port))
     threading.Thread(target=echo_datagrams, args=(udp,), daemon=True).start()
     while True:
@@ -107,9 +109,30 @@ def burst(host, port, count, seconds):
     sys.stdout.write(f"back {back}\n")
 
 
+def late(host, port, path):
+    """Send one datagram, say so in PATH.sent, and keep the answer in PATH."""
+    udp = socket.socket(family(host), socket.SOCK_DGRAM)
+    udp.settimeout(20)
+    udp.sendto(b"late", (host, port))
+    Path(f"{path}.sent").touch()
+    Path(path).write_bytes(udp.recv(100))
+
+
+def patient(host, port):
+    """A connection, once there is a server."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection((host, port), 5)
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+
+
 def keep_open(host, port, seconds):
     """An open connection that says something every 0.1 s, and how it ended."""
-    connection = socket.create_connection((host, port), 5)
+    connection = patient(host, port)
     connection.settimeout(seconds)
 
     def talk():
