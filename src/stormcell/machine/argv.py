@@ -10,7 +10,8 @@ from stormcell.machine.model import Forward, MachineSpec
 
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 CPU = {
-    "tcg": "max",
+    # emulated, `rep movsb` goes byte by byte; without the flag that calls it fast, the guest copies in words
+    "tcg": "max,-erms",
     # QEMU aborts on IA32_ARCH_CAPABILITIES (MSR 0x10a) where the host is a guest itself and its hypervisor refuses it;
     # a microVM that runs nobody else's code needs no list of the CPU's mitigations
     "kvm": "host,-arch-capabilities",
