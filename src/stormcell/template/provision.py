@@ -95,8 +95,8 @@ async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: b
         async with asyncio.TaskGroup() as tasks:
             for work in (collect(command.stdout), collect(command.stderr), feed()):
                 tasks.create_task(work)
-    except* StormcellError as group:
-        raise group.exceptions[0] from None
+    except BaseExceptionGroup as group:
+        raise next((e for e in group.exceptions if isinstance(e, StormcellError)), group.exceptions[0]) from None
     return Done(await command.wait(), bytes(kept))
 
 
