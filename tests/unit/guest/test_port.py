@@ -12,6 +12,7 @@ from stormcell.guest.wire import Decoder, Kind
 def test_an_answer_is_not_dropped_when_the_port_looks_hung_up_after_a_slow_request(monkeypatch):
     """A restored guest may hear of its former host's hang-up while it serves the first request of the new one."""
     host, guest = socket.socketpair()
+    host.settimeout(10)
     loop = Loop(lambda error: None)
 
     def accept(served: Port, stream: int, _payload: bytes) -> None:
