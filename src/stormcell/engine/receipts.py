@@ -44,7 +44,7 @@ def _in_force(fault: Fault, before: Reading | None, during: Reading | None, afte
     """In force means: when it began, and still when it was about to be undone."""
     if before is None or during is None:
         return None
-    return fault.in_force(before, during) and (after is None or fault.in_force(before, after))
+    return fault.in_force(before, during) and (after is None or fault.lasted(before, during, after))
 
 
 def _last(events: list[Mapping[str, Any]], kind: str) -> Mapping[str, Any] | None:

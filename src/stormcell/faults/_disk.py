@@ -42,6 +42,10 @@ class Filler(Documented):
             ),
         )  # fmt: skip
 
+    def lasted(self, before: Reading, during: Reading, after: Reading) -> bool:
+        """The filler is as large as it was, whatever room the target has given back meanwhile."""
+        return told(after).get("filler") == told(during).get("filler")
+
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls of other processes than ours, since the filling began."""
         return sum(numbers(told(after).get("refused")).values())

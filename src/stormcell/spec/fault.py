@@ -111,6 +111,14 @@ class Fault(Value):
         """Does the kernel show every requested parameter?"""
         raise NotImplementedError
 
+    def lasted(self, before: Reading, during: Reading, after: Reading) -> bool:
+        """Was it still in force just before the undo?
+
+        A target may answer to a fault by changing what is read (a database that gives room back): then what was made
+        for the fault, and is still there, is what counts.
+        """
+        return self.in_force(before, after)
+
     def acted(self, during: Reading, after: Reading) -> int:
         """What it touched between the reading after the act and the one before the undo. 0: nothing."""
         raise NotImplementedError

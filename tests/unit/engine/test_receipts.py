@@ -1,0 +1,53 @@
+"""A fault that was in force has to last; what the target does to the reading is no end of it."""
+
+from typing import Any
+
+from stormcell import faults
+from stormcell.engine.compile import FAULT, compile_plan
+from stormcell.engine.receipts import receipt
+from stormcell.spec.experiment import Experiment
+
+EXPERIMENT = {
+    "name": "x",
+    "steady_state": [{"name": "a", "command": {"run": "true"}, "expect": {"exit_code": 0}}],
+    "fault": {"kind": "disk.fill", "path": "/srv/wal"},
+}
+
+
+def room(filler: int | None, refused: int, by: dict[str, int] | None) -> str:
+    import json
+
+    return json.dumps({"filler": filler, "probe": {"attempts": 3, "refused": refused}, "refused": by})
+
+
+def receipt_of(**readings: str):
+    fault = faults.parse(EXPERIMENT["fault"])  # type: ignore[arg-type]
+    plan = compile_plan(Experiment.model_validate(EXPERIMENT), fault)
+    events: list[dict[str, Any]] = [
+        {
+            "event": "reading",
+            "fault": FAULT,
+            "label": label,
+            "reading": {"at": 0, "outputs": {"room": {"exit": 0, "out": text}}},
+        }
+        for label, text in readings.items()
+    ]
+    return receipt(FAULT, fault, plan, events)
+
+
+FULL = {"before": room(None, 0, None), "during": room(4096, 3, {})}
+
+
+def test_a_database_that_gives_room_back_does_not_end_the_fault():
+    found = receipt_of(**FULL, after=room(4096, 0, {"postgres": 1}), undone=room(None, 0, None))
+    assert (found.in_force, found.acted, found.clean) == (True, 1, True)
+
+
+def test_a_filler_that_somebody_removed_does():
+    assert receipt_of(**FULL, after=room(None, 0, {})).in_force is False
+    assert receipt_of(**FULL, after=room(1024, 3, {})).in_force is False
+
+
+def test_what_was_not_read_is_not_judged():
+    found = receipt_of(before=FULL["before"])
+    assert (found.in_force, found.acted, found.clean) == (None, None, None)
