@@ -102,8 +102,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "process.kill": (
         {"kind": "process.kill", "name": "sleep"}, {"loads": ["sleep 1000 & sleep 1001 & wait"]}, ACTED),
     "process.kill.heedless": (
-        {"kind": "process.kill", "name": "python3", "signal": "TERM"},
-        {"loads": ["exec python3 -c 'import signal,time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(1000)'"]}, IDLE),
+        {"kind": "process.kill", "name": "sleep", "signal": "TERM"},
+        {"loads": ["trap '' TERM; exec sleep 1000"]}, IDLE),
     "process.kill.init": ({"kind": "process.kill", "pid": 1}, {}, IDLE),
 }  # fmt: skip
 

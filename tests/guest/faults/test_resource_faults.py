@@ -118,7 +118,7 @@ def test_a_killed_service_is_gone_and_its_successor_is_noted(bench):
 
 
 def test_a_signal_that_is_heeded_late_or_never(bench):
-    deaf = python("import signal,time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(1000)")
+    deaf = f"{JOIN} trap '' TERM; exec sleep 1000"
     trial = bench.attempt(
         {"kind": "process.kill", "service": "victim", "signal": "TERM"},
         loads=[deaf],
