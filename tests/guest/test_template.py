@@ -12,6 +12,7 @@ from stormcell.spec.home import Home
 from stormcell.spec.recipe import Recipe
 from stormcell.template import build as building
 from stormcell.template.build import build
+from stormcell.template.model import Progress
 from stormcell.template.store import Store
 from tests.guest.microvm import base_template, output, restored
 
@@ -32,7 +33,7 @@ def home(tmp_path):
 
 
 def built(recipe, home):
-    stages = []
+    stages: list[Progress] = []
     template = asyncio.run(build(recipe, home=home, progress=stages.append))
     return template, stages
 
@@ -166,7 +167,7 @@ def test_a_broken_template_is_refused_and_replaced_by_the_next_build(home):
 
 def test_two_builders_at_once_share_one_build(home):
     async def story():
-        heard = ([], [])
+        heard: tuple[list[Progress], list[Progress]] = ([], [])
         both = [build(Recipe(name="twice"), home=home, progress=h.append) for h in heard]
         return await asyncio.gather(*both), heard
 
@@ -178,11 +179,11 @@ def test_two_builders_at_once_share_one_build(home):
 
 def test_a_cancelled_build_leaves_nothing(home):
     async def story():
-        task = None
+        task: asyncio.Task[object] | None = None
 
         def stop(progress):
             if progress.stage == "boot":
-                asyncio.get_running_loop().call_later(1.0, task.cancel)
+                asyncio.get_running_loop().call_later(1.0, task.cancel)  # type: ignore[union-attr]  # it is running
 
         task = asyncio.create_task(build(Recipe(name="stopped"), home=home, progress=stop))
         began = time.monotonic()

@@ -41,7 +41,7 @@ def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
     path = tmp_path / "lock"
     other = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
     try:
-        assert other.stdout.readline() == b"held\n"
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
         with lock(path, wait=False) as mine:
             assert not mine
     finally:

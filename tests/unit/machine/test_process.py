@@ -47,7 +47,7 @@ def test_a_zombie_is_nobody(sleeper):
     sleeper.kill()
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert identity_of(sleeper.pid) is None
-    assert open_pidfd(real) is None
+    assert real is not None and open_pidfd(real) is None
 
 
 def started(tmp_path, argv, inherited=None):

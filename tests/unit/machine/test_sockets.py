@@ -49,7 +49,7 @@ def test_a_slot_of_a_killed_process_is_free(tmp_path):
     )
     other = subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE)
     try:
-        assert other.stdout.readline() == b"held\n"
+        assert other.stdout is not None and other.stdout.readline() == b"held\n"
         with pytest.raises(SandboxError):
             Slot.take(tmp_path, "qmp", 1)
     finally:

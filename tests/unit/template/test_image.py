@@ -24,7 +24,7 @@ def test_no_room_is_said_with_figures_and_a_remedy(tmp_path):
 
 
 def test_a_program_s_last_words_are_kept_and_its_notices_passed_on():
-    heard = []
+    heard: list[str] = []
     script = "echo 'I: first' >&2; cat >&2; seq 100 >&2; exit 3"
     status, words = asyncio.run(run(["/bin/sh", "-c", script], say_from_mmdebstrap(heard.append), stdin=b"fed\n"))
     assert status == 3 and heard == ["first"]
