@@ -14,7 +14,7 @@ from stormcell.machine.host import find_qemu
 from stormcell.machine.kernel import ensure_kernel
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import Forward
-from stormcell.machine.process import identity_of, read_identity
+from stormcell.machine.process import identity_of, kill_and_wait, open_pidfd, read_identity
 from stormcell.spec.errors import (
     MachineDied,
     MachineError,
@@ -107,15 +107,20 @@ def test_a_guest_that_ended_while_nobody_looked_is_found_ended(template, tmp_pat
     async def story():
         folder = tmp_path / "vm"
         machine = await Machine.start(spec_of(template, folder), folder, state=template.state)
-        channel = await machine.channel()
-        await channel.ready(60)
-        await machine.close()
-        with pytest.raises(TimeoutError):  # QEMU waits, stopped: nobody holds the machine who would end it
-            await asyncio.wait_for(shell(channel, "echo c >/proc/sysrq-trigger; sleep 60"), 5)
-        await channel.close()
-        with pytest.raises(SandboxNotFound, match="guest-panic") as caught:
-            await Machine.attach(folder)
-        assert "Kernel panic" in (folder / "console.log").read_text() and caught.value.detail
+        try:
+            async with await machine.channel() as channel:
+                await channel.ready(60)
+                await machine.close()
+                with pytest.raises(TimeoutError):  # QEMU waits, stopped: nobody holds the machine who would end it
+                    await asyncio.wait_for(shell(channel, "echo c >/proc/sysrq-trigger; sleep 60"), 5)
+            with pytest.raises(SandboxNotFound, match="guest-panic") as caught:
+                await Machine.attach(folder)
+            assert "Kernel panic" in (folder / "console.log").read_text() and caught.value.detail
+        finally:
+            pidfd = open_pidfd(machine.identity)
+            if pidfd is not None:
+                kill_and_wait(pidfd, 30)
+        assert pidfd is None
 
     asyncio.run(story())
 
