@@ -32,6 +32,8 @@ class _Stream:
         """Begin, unless somebody reads it."""
         if not self._claimed and self._along is None:
             self._along = asyncio.create_task(self._read_along())
+            # what broke the command is told by whoever asks for its end; nobody may be left to ask
+            self._along.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _read_along(self) -> None:
         async for chunk in self._source():
@@ -63,8 +65,6 @@ class _Stream:
         if self._along is not None:
             self._along.cancel()
             await asyncio.wait({self._along})
-            if not self._along.cancelled():
-                self._along.exception()  # whoever reads on meets it again
 
 
 class AsyncCommand:

@@ -1,0 +1,68 @@
+"""What the README tells a stranger to type."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.stormcell_command import COMMAND, ROOT, stormcell
+
+README = (ROOT / "README.md").read_text()
+COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", README, re.S) for line in block.splitlines()]
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def write_experiment(folder):
+    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.S)
+    name = re.match(r"# (\S+\.yaml)\n", block)
+    assert name
+    (folder / name[1]).write_text(block)
+
+
+def test_the_commands_one_after_another(home, tmp_path):
+    write_experiment(tmp_path)
+    sandbox = ""
+    assert len(COMMANDS) >= 10
+    for line in COMMANDS:
+        program, *words = [sandbox if word == "ID" else word.replace("ID:", f"{sandbox}:") for word in line.split()]
+        assert program == "stormcell"
+        done = stormcell(*words, home=home, cwd=tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        if words[:2] == ["sandbox", "create"]:
+            sandbox = done.stdout.strip()
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_the_python_examples(home, tmp_path, code):
+    write_experiment(tmp_path)
+    (tmp_path / "example.py").write_text(code)
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env={**os.environ, "STORMCELL_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_is_in_the_readme():
+    listed = re.findall(r"^  ([a-z]+) ", stormcell("--help").stdout.partition("Commands:")[2], re.M)
+    assert len(listed) >= 8
+    for name in listed:
+        assert f"`{name}" in README
+
+
+def test_the_make_targets_exist():
+    targets = (ROOT / "Makefile").read_text()
+    for name in re.findall(r"`?make ([a-z]+)", README):
+        assert f"\n{name}:" in targets
+
+
+def test_the_command_that_make_leaves_is_there():
+    assert COMMAND.exists()
