@@ -36,7 +36,7 @@ def load_file(path: Path, home: Home | None = None) -> Loaded:
     fault = yamlfile.validated(document, lambda data: faults.parse(data["fault"]), "fault", at=("fault",))
     recipe = _recipe(experiment, path.parent, document.where(("template",)), home)
     _check_services(fault, recipe, document.where(("fault", "service")))
-    return Loaded(experiment, fault, recipe, str(path), path.read_text())
+    return Loaded(experiment, fault, recipe, str(path), document.text)
 
 
 def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = None, home: Home | None = None) -> Loaded:

@@ -5,8 +5,10 @@ A probe measures; a tolerance is a bound on one of its metrics. Durations are se
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -87,9 +89,12 @@ def _bound(metric: str, unit: str, text: object) -> Tolerance:
 
 def _plain(number: str) -> float:
     try:
-        return float(number)
+        value = float(number)
     except ValueError as error:
         raise ValueError(f"'{number}' is no number") from error
+    if not math.isfinite(value):
+        raise ValueError(f"'{number}' is no bound: every number, or none, would meet it")
+    return value
 
 
 def tolerances(kind: str, expect: dict[str, Any]) -> tuple[Tolerance, ...]:
@@ -99,6 +104,8 @@ def tolerances(kind: str, expect: dict[str, Any]) -> tuple[Tolerance, ...]:
         known = METRICS[kind]
         if metric not in known:
             raise ValueError(f"a {kind} probe has no metric '{metric}'; {nearest(metric, known)}")
+        if bounds in ([], ()):
+            raise ValueError(f"{metric}: the list of bounds is empty: nothing could fail")
         for bound in bounds if isinstance(bounds, list | tuple) else [bounds]:
             try:
                 found.append(_bound(metric, known[metric].unit, bound))
@@ -168,6 +175,13 @@ class HttpProbe(Value):
     def _address(self) -> HttpProbe:
         if not re.match(r"http://[^/\s]+(/\S*)?\Z", self.url):
             raise ValueError(f"'{self.url}' is no http:// address")
+        try:
+            parts = urlsplit(self.url)
+            good = bool(parts.hostname) and parts.port != 0
+        except ValueError as error:
+            raise ValueError(f"'{self.url}' is no http:// address ({error})") from error
+        if not good:
+            raise ValueError(f"'{self.url}' is no http:// address: it needs a host, and a port of 1 to 65535 or none")
         return self
 
 
@@ -182,7 +196,8 @@ class TcpProbe(Value):
 
     @model_validator(mode="after")
     def _amount(self) -> TcpProbe:
-        if not re.match(r"(\[[0-9A-Fa-f:]+\]|[^:\s\[\]]+):[0-9]{1,5}\Z", self.address):
+        match = re.match(r"(?:\[[0-9A-Fa-f:]+\]|[^:\s\[\]]+):([0-9]{1,5})\Z", self.address)
+        if not match or not 1 <= int(match[1]) <= 65535:
             raise ValueError(f"'{self.address}' is no address; write HOST:PORT")
         return _check_amount(self)
 
@@ -196,8 +211,13 @@ def _check_amount(probe: _T) -> _T:
         raise ValueError("'rate' and 'for' go together")
     if probe.rate is not None and probe.count is not None:
         raise ValueError("write either 'count', or 'rate' with 'for'")
-    if probe.rate is not None and probe.duration is not None and probe.rate * probe.duration > 100_000:
-        raise ValueError("more than 100000 attempts in one phase")
+    if probe.rate is not None and probe.duration is not None:
+        if probe.rate * probe.duration > 100_000:
+            raise ValueError("more than 100000 attempts in one phase")
+        if probe.duration == 0:
+            raise ValueError("'for' is 0s: nothing would be measured")
+    if probe.timeout == 0:
+        raise ValueError("'timeout' is 0s: no attempt could succeed")
     return probe
 
 

@@ -22,11 +22,12 @@ Path_ = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """Plain data, and the line (from 1) of every node by its path."""
+    """Plain data, and the line (from 1) of every node by its path. `text` is what was read, if it was read."""
 
     data: Any
     source: str
     lines: dict[Path_, int] = field(default_factory=dict)
+    text: str = ""
 
     def where(self, path: Iterable[str | int]) -> str:
         """`FILE:LINE` of the deepest node that exists on the way to `path`."""
@@ -64,13 +65,16 @@ def parse(text: str, source: str) -> Document:
             where=f"{source}:{line}",
             remedy="check the indentation, quotes and brackets on this line and the one before it",
         ) from error
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise SpecError(f"this is no valid YAML: {str(error).splitlines()[0]}", where=source) from error
+    except RecursionError as error:
+        raise SpecError("the file is nested too deeply or refers to itself", where=source) from error
+    except Exception as error:  # the parser lets through whatever odd input raises inside it: a merge of itself, a tag
+        problem = str(error) if isinstance(error, YAMLError | ValueError) else type(error).__name__
+        raise SpecError(f"this is no valid YAML: {[*problem.splitlines(), 'malformed'][0]}", where=source) from error
     lines: dict[Path_, int] = {(): 1}
     data = _plain(node, (), lines, depth=0, source=source)
     if not isinstance(data, dict):
         raise SpecError("the file holds no mapping", where=f"{source}:1", rule="a spec is a YAML mapping of fields")
-    return Document(data, source, lines)
+    return Document(data, source, lines, text)
 
 
 def _plain(node: Any, path: Path_, lines: dict[Path_, int], *, depth: int, source: str) -> Any:
@@ -79,22 +83,33 @@ def _plain(node: Any, path: Path_, lines: dict[Path_, int], *, depth: int, sourc
     if isinstance(node, CommentedMap):
         result = {}
         for key, value in node.items():
-            place = (*path, str(key))
+            place = (*path, _text(str(key), path, lines, source))
             lines[place] = node.lc.key(key)[0] + 1 if key in (node.lc.data or {}) else lines[path]
             result[str(key)] = _plain(value, place, lines, depth=depth + 1, source=source)
         return result
     if isinstance(node, CommentedSeq):
         items = []
         for index, value in enumerate(node):
-            lines[(*path, index)] = node.lc.item(index)[0] + 1
+            lines[(*path, index)] = node.lc.item(index)[0] + 1 if index in (node.lc.data or {}) else lines[path]
             items.append(_plain(value, (*path, index), lines, depth=depth + 1, source=source))
         return items
     if isinstance(node, bool) or node is None:
         return node
-    for base in (int, float, str):
+    for base in (int, float):
         if isinstance(node, base):
             return base(node)
-    return str(node)
+    return _text(str(node), path, lines, source)
+
+
+def _text(text: str, path: Path_, lines: dict[Path_, int], source: str) -> str:
+    """Text that can be written, printed and handed to the kernel: YAML's escapes can make some that cannot."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise SpecError(
+            "a text holds a NUL or half of a surrogate pair",
+            where=f"{source}:{lines[path]}",
+            rule="no command, path or name can hold it",
+        )
+    return text
 
 
 def validated(document: Document, read: Callable[[Any], T], what: str, at: Path_ = ()) -> T:

@@ -73,13 +73,13 @@ class Store:
         try:
             if "/" not in name_or_digest:
                 return (self.home.names / name_or_digest).read_text().strip()
-        except OSError:
+        except (OSError, ValueError):
             pass
         digests = [folder.name for folder in self._folders()]
         matching = [digest for digest in digests if len(name_or_digest) >= 8 and digest.startswith(name_or_digest)]
         if len(matching) == 1:
             return matching[0]
-        names = [*shipped(), *(path.name for path in self._names())]
+        names = sorted({*shipped(), *(path.name for path in self._names())})
         raise TemplateNotFound(
             f"there is no template '{name_or_digest}'; {nearest(name_or_digest, names)}",
             where=str(self.home.templates),
