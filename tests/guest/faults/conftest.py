@@ -1,8 +1,6 @@
 """Faults in sandboxes of the shipped template `base`. The host is compared before and after every module."""
 
-import asyncio
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,33 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from stormcell.sandbox.templates import resolve
-from stormcell.spec.home import Home
-from stormcell.template.model import Template
 from tests.guest.faults.fault_trial import Bench
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.guest)
-
-
-@pytest.fixture(scope="session")
-def template() -> Template:
-    return asyncio.run(resolve("base", None))
-
-
 @pytest.fixture(scope="module", autouse=True)
-def own_home(template, tmp_path_factory) -> Iterator[Home]:
-    """A state of our own over the user's cache."""
-    root: Path = tmp_path_factory.mktemp("home")
-    (root / "cache").symlink_to(Home.current().cache)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STORMCELL_HOME", str(root))
-        yield Home.current()
-    shutil.rmtree(root)
+def _in_own_home(own_home) -> None:
+    """Every sandbox of these tests."""
 
 
 def answer(*argv: str) -> str:
@@ -53,6 +30,7 @@ def host_state() -> dict[str, object]:
     return {
         "qdiscs": sorted(f"{q['dev']} {q['kind']} {q['handle']}" for q in qdiscs),
         "nft": answer("nft", "list", "tables"),
+        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
         "links": sorted(p.name for p in Path("/sys/class/net").iterdir()),
         "cgroups": sorted(str(p) for p in Path("/sys/fs/cgroup").glob("*/*") if "stormcell" in p.name),
         "clock": round((time.time() - boot) / 5),

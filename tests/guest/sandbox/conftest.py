@@ -1,6 +1,5 @@
 """Sandboxes of the shipped template `base`, in a home of their own over the user's cache."""
 
-import asyncio
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -9,21 +8,7 @@ from pathlib import Path
 import pytest
 
 from stormcell import Sandbox
-from stormcell.sandbox.templates import resolve
 from stormcell.spec.home import Home
-from stormcell.template.model import Template
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.guest)
-
-
-@pytest.fixture(scope="session")
-def template() -> Template:
-    return asyncio.run(resolve("base", None))
 
 
 @pytest.fixture(scope="session")
