@@ -18,6 +18,8 @@
     │   ├── GuestProtocolError the guest answered something that no agent says
     │   ├── OutputLimit      a command wrote more than was asked for
     │   ├── GuestFileError   a path in the guest cannot be used; carries the guest's errno
+    │   ├── CommandNotStarted no such program, user or folder: nothing ran (machine/commands.py)
+    │   ├── CommandFailed    raised on request for another exit code than 0 (sandbox/results.py)
     │   └── OutcomeUnknown   a command was sent and its end was never heard of
     └── Interrupted          the user stopped the work
 
