@@ -131,7 +131,7 @@ def _measured(result: Result) -> str:
     parts = []
     for (name, metric), seen in phases.items():
         unit = UNITS.get(metric, "number")
-        course = " > ".join(_number(seen[phase], unit) for phase in PHASE if phase in seen)
+        course = " -> ".join(_number(seen[phase], unit) for phase in PHASE if phase in seen)
         parts.append(f"{name} {metric} {course}")
     return "; ".join(parts)
 
@@ -158,7 +158,7 @@ def _number(value: float | None, unit: str) -> str:
     if unit == "duration":
         return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.3g} ms"
     if unit == "ratio":
-        return f"{value:.1%}"
+        return f"{value:.1%}".replace(".0%", "%")
     if unit == "bool":
         return "true" if value else "false"
     return f"{value:g}"
