@@ -124,7 +124,7 @@ def _read(path: Path, read: Callable[[Any], T]) -> T:
             where=str(path.parent),
             remedy="give the folder that `stormcell run` named at its end",
         ) from error
-    except (ValueError, ValidationError, AttributeError, TypeError) as error:
+    except (ValueError, ValidationError, AttributeError, TypeError, RecursionError) as error:
         first = str(error).splitlines()[0]
         raise SpecError(f"{path.name} is damaged ({first})", where=str(path)) from error
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 
@@ -59,6 +60,24 @@ def lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
             yield True
     finally:
         os.close(fd)
+
+
+@asynccontextmanager
+async def awaited_lock(path: Path, waiting: Callable[[], None]) -> AsyncIterator[None]:
+    """`lock` for coroutines: asks again until it is free, for a thread that hangs in flock outlives a Ctrl-C.
+
+    `waiting` is called once when another holds it.
+    """
+    told = False
+    while True:
+        with lock(path, wait=False) as mine:
+            if mine:
+                yield
+                return
+        if not told:
+            waiting()
+            told = True
+        await asyncio.sleep(0.2)
 
 
 @contextmanager

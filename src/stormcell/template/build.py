@@ -7,13 +7,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 from stormcell.machine import accel as acceleration
 from stormcell.machine.disk import make_overlay
-from stormcell.machine.durable import lock, publish
+from stormcell.machine.durable import awaited_lock, publish
 from stormcell.machine.host import find_qemu, tool
 from stormcell.machine.initramfs import ensure_initramfs
 from stormcell.machine.kernel import Kernel, ensure_kernel
@@ -64,11 +63,8 @@ async def build(
         store.remember(recipe.name, inputs.digest)
         return template
     private_folder(home.templates)
-    with ExitStack() as held:
-        name = home.templates / f"{inputs.digest}.lock"
-        if not held.enter_context(lock(name, wait=False)):
-            say("image", "waiting for another build of the same template")
-            await asyncio.to_thread(lambda: held.enter_context(lock(name)))
+    name = home.templates / f"{inputs.digest}.lock"
+    async with awaited_lock(name, lambda: say("image", "waiting for another build of the same template")):
         if _existing(store, inputs.digest) is None:
             await _build(inputs, initrd, home, say)
         template = store.open(inputs.digest)

@@ -10,11 +10,10 @@ import re
 import shutil
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormcell.machine.durable import lock, publish
+from stormcell.machine.durable import awaited_lock, publish
 from stormcell.machine.host import tool
 from stormcell.machine.kernel import Kernel
 from stormcell.spec.errors import BuildFailed, NoSpace, TemplateBroken
@@ -100,11 +99,8 @@ async def ensure_image(home: Home, spec: ImageSpec, say: Callable[[str], None]) 
     if image_ready(home, spec):
         return image_path(home, spec)
     private_folder(home.rootfs)
-    with ExitStack() as held:
-        name = home.rootfs / f"{spec.digest}.lock"
-        if not held.enter_context(lock(name, wait=False)):
-            say("waiting for another build of the same image")
-            await asyncio.to_thread(lambda: held.enter_context(lock(name)))
+    name = home.rootfs / f"{spec.digest}.lock"
+    async with awaited_lock(name, lambda: say("waiting for another build of the same image")):
         if not image_ready(home, spec):
             await _build(home, spec, say)
     return image_path(home, spec)

@@ -29,7 +29,7 @@ def test_what_is_no_runs_folder_says_so(tmp_path):
         read_plan(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 99}', "null", '"x"'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 99}', "null", '"x"', "[" * 100_000])
 def test_a_damaged_plan_is_one_error(tmp_path, content):
     (tmp_path / "plan.json").write_text(content)
     with pytest.raises(SpecError, match=r"plan\.json is damaged"):

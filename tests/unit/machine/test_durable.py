@@ -1,9 +1,10 @@
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
-from stormcell.machine.durable import aside, lock, publish, write_atomically
+from stormcell.machine.durable import aside, awaited_lock, lock, publish, write_atomically
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -47,5 +48,36 @@ def test_a_lock_keeps_others_out_and_dies_with_its_holder(tmp_path):
     finally:
         other.kill()
         other.communicate()
+    with lock(path, wait=False) as mine:
+        assert mine
+
+
+def test_who_waits_for_a_lock_can_be_cancelled_and_gets_it_when_it_is_free(tmp_path):
+    """A thread in flock would keep the process alive after Ctrl-C for as long as the other build runs."""
+    path = tmp_path / "lock"
+    told = []
+
+    async def wait() -> str:
+        async with awaited_lock(path, lambda: told.append("waiting")):
+            return "mine"
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    async def freed() -> str:
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.5)
+        held.__exit__(None, None, None)
+        return await task
+
+    held = lock(path)
+    held.__enter__()
+    asyncio.run(cancelled())
+    assert told == ["waiting"]
+    assert asyncio.run(freed()) == "mine"
     with lock(path, wait=False) as mine:
         assert mine
