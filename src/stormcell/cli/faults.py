@@ -44,25 +44,26 @@ def _describe(fault: Any) -> dict[str, Any]:
 
 
 def _show_all(faults: list[Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from stormcell.cli.screen import Screen
 
     table = Table(box=None, pad_edge=False)
     for heading in ("kind", "what happens", "what proves it"):
         table.add_column(heading, no_wrap=heading == "kind")
     for fault in faults:
         table.add_row(fault.kind, (fault.__doc__ or "").strip().splitlines()[0], fault.proves)
-    Console().print(table)
+    Screen(piped=None).print(table)
 
 
 def _show_one(fault: Any) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from stormcell.cli.screen import Screen
     from stormcell.faults import parse
 
-    console = Console(highlight=False)
+    console = Screen(piped=None)
     console.print(f"[bold]{fault.kind}[/bold]  {escape(fault.__doc__ or '')}")
     table = Table(box=None, pad_edge=False)
     for heading in ("parameter", "type", "default", "meaning"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stormcell.cli.output import colour, emit_json, json_flag, say
+from stormcell.cli.output import emit_json, json_flag, say
 
 if TYPE_CHECKING:
     from stormcell.sandbox.gc import Item
@@ -36,9 +36,10 @@ def gc(dry_run: bool, as_json: bool) -> None:
 
 
 def _table(items: Sequence[Item], dry_run: bool) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from stormcell.cli.screen import Screen
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("what", "why", "processes", "files"):
@@ -52,6 +53,4 @@ def _table(items: Sequence[Item], dry_run: bool) -> None:
             processes = " ".join(f"{p.pid} {'gone' if p.gone else 'STILL THERE'} ({p.how})" for p in seen)
             files = f"{item.path} {'gone' if item.evidence.files.gone else 'STILL THERE'}"
         table.add_row(item.kind, escape(item.reason), escape(processes or "none"), escape(files))
-    # a file or a pipe has no width: whoever reads it wants whole lines
-    width = None if sys.stdout.isatty() else 1000
-    Console(highlight=False, no_color=not colour(sys.stdout), width=width).print(table)
+    Screen().print(table)

@@ -27,7 +27,16 @@ def emit_json(value: Any) -> None:
 
 def say(text: str) -> None:
     """A line for people, on standard error."""
-    click.echo(text, err=True)
+    click.echo(safe(text), err=True)
+
+
+def safe(text: str) -> str:
+    """Text that cannot steer a terminal (move the cursor, set the title) and that every stream can encode."""
+    return "".join(c if c in "\n\t" or c.isprintable() else _named(ord(c)) for c in text)
+
+
+def _named(code: int) -> str:
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def colour(stream: Any) -> bool:
@@ -77,4 +86,4 @@ def report_error(error: StormcellError) -> None:
     if "--json" in sys.argv:
         emit_json(error.as_dict())
     label = click.style("error:", fg="red", bold=True) if colour(sys.stderr) else "error:"
-    say(f"{label} {error}")
+    click.echo(f"{label} {safe(str(error))}", err=True)

@@ -19,12 +19,13 @@ def plan_data(loaded: Loaded) -> dict[str, Any]:
 
 def show_plan(loaded: Loaded) -> None:
     """The plan as a table: every step, who carries it out, and what it does to the word."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    from stormcell.cli.screen import Screen
+
     plan = compile_plan(loaded.experiment, loaded.fault)
-    console = Console(highlight=False)
+    console = Screen(piped=None)
     console.print(f"[bold]{plan.experiment}[/bold]  {escape(plan.question)}")
     console.print(f"template {escape(plan.template)}, at most {duration_text(plan.deadline_s)}; nothing is started\n")
     table = Table(box=None, pad_edge=False)

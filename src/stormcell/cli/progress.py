@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from stormcell.cli.output import colour, say
+from stormcell.cli.output import colour, safe, say
 from stormcell.engine.api import Outcome
 from stormcell.spec.errors import StormcellError
 from stormcell.template.model import Progress
@@ -35,11 +35,12 @@ class Watcher:
 
     def __enter__(self) -> Self:
         if colour(sys.stderr):
-            from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+            from stormcell.cli.screen import Screen
+
             columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-            self.live = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+            self.live = Progress(*columns, console=Screen(stderr=True), transient=True)
             self.live.start()
         return self
 
@@ -128,4 +129,4 @@ class Line:
 def _plain(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape(safe(text))

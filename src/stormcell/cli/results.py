@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stormcell.cli.output import colour
 from stormcell.cli.progress import MARK
 from stormcell.engine.api import Outcome
 from stormcell.spec.probe import METRICS
 from stormcell.spec.verdict import FaultResult, ProbeResult, Result, Verdict
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from stormcell.cli.screen import Screen
 
 UNITS = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
 HEADINGS = ("experiment", "fault", "verdict", "the kernel's proof", "what was measured", "predicted")
@@ -51,11 +49,11 @@ def markdown_table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def _console() -> Console:
+def _console() -> Screen:
     """Without a terminal there is no width to fit into; lines then stay whole for grep and diff."""
-    from rich.console import Console
+    from stormcell.cli.screen import Screen
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 200, no_color=not colour(sys.stdout))
+    return Screen(piped=200)
 
 
 def _show_table(outcomes: Sequence[Outcome]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stormcell.cli.output import emit_json, json_flag, report_error, say
+from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
 
 if TYPE_CHECKING:
     from stormcell.engine.api import Outcome
@@ -58,7 +58,7 @@ def run(
     if as_json:
         emit_json(batch.as_dict())
     elif markdown:
-        click.echo(markdown_table([outcome.result for outcome in batch.outcomes()]))
+        click.echo(safe(markdown_table([outcome.result for outcome in batch.outcomes()])))
     else:
         show_results(batch.outcomes())
     sys.exit(batch.exit_code())

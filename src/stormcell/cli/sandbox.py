@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from stormcell.cli.options import DURATION, Pair
-from stormcell.cli.output import colour, emit_json, json_flag, report_error, say
+from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
 
 
 @click.group()
@@ -86,9 +86,10 @@ def list_command(as_json: bool) -> None:
     if not found:
         say("no sandbox")
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from stormcell.cli.screen import Screen
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("id", "template", "state", "age", "ttl left", "ports", "memory"):
@@ -99,9 +100,7 @@ def list_command(as_json: bool) -> None:
         memory = f"{row.memory_pss / 2**20:.0f} MiB"
         age, left = _span(row.age_s), _span(row.ttl_left_s)
         table.add_row(row.id, escape(row.template), escape(state), age, left, escape(ports), memory)
-    # a file or a pipe has no width: whoever reads it wants whole lines
-    width = None if sys.stdout.isatty() else 1000
-    Console(highlight=False, no_color=not colour(sys.stdout), width=width).print(table)
+    Screen().print(table)
 
 
 def _span(seconds: float) -> str:
@@ -217,5 +216,5 @@ def kill(ids: tuple[str, ...], as_json: bool) -> None:
         emit_json([evidence.as_dict() for evidence in found])
     else:
         for evidence in found:
-            click.echo(evidence.sentence())
+            click.echo(safe(evidence.sentence()))
     sys.exit(0 if all(evidence.complete for evidence in found) else 3)

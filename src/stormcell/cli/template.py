@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 
 import click
 
-from stormcell.cli.output import colour, emit_json, json_flag, say
+from stormcell.cli.output import emit_json, json_flag, say
 
 
 @click.group()
@@ -59,9 +58,10 @@ def list_command(as_json: bool) -> None:
     if not entries:
         say(f"no template was built yet; shipped recipes: {', '.join(shipped())}")
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from stormcell.cli.screen import Screen
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "digest", "state", "memory", "on disk", "acceleration", "built"):
@@ -71,7 +71,7 @@ def list_command(as_json: bool) -> None:
         on_disk = size_text(entry.bytes_on_disk // 2**20 * 2**20)
         memory = f"{entry.memory_mib} MiB"
         table.add_row(escape(entry.name), entry.digest[:12], escape(state), memory, on_disk, entry.accel, entry.built)
-    Console(highlight=False, no_color=not colour(sys.stdout)).print(table)
+    Screen().print(table)
 
 
 @template.command("show")
