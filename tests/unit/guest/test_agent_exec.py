@@ -75,7 +75,8 @@ print(json.dumps([fds, os.getsid(0) == os.getpid(), os.getcwd(), open("/proc/sel
         blocked = [line.split()[1] for line in status.splitlines() if line.startswith("SigBlk")]
         assert int(blocked[0], 16) == 0
         _, out, _ = await run(channel, shell="trap - PIPE; grep SigIgn /proc/self/status")
-        assert int(out.split()[1], 16) == 0
+        # signals 32 and 33 are the C library's own: nobody can reset them, and a test may inherit them ignored
+        assert int(out.split()[1], 16) & ~(0b11 << 31) == 0
 
 
 @asynchronous
