@@ -32,6 +32,8 @@ from stormcell.template.store import Store
 
 BOOT_S = 240.0
 """A boot takes 3-6 s under emulation, several times that on a host whose processors are all busy."""
+CONSOLE_LINES = 100
+"""Of a build that failed. A panic's call trace is 40 to 60 lines long, and its cause stands above it."""
 
 
 def _ignore(_: Progress) -> None:
@@ -189,7 +191,7 @@ async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
             await channel.ready(BOOT_S)
             await provision(channel, inputs.recipe, inputs.contents, say)
     except BuildFailed as error:
-        console = await machine.console()
+        console = await machine.console(CONSOLE_LINES)
         raise BuildFailed(
             error.what,
             where=_place(inputs.recipe, error.where),
@@ -199,7 +201,7 @@ async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
     except SandboxError as error:
         ended = await machine.wait_exit(1.0)
         why = f"the guest ended by itself ({ended.reason})" if ended else f"the guest is lost: {error.what}"
-        raise BuildFailed(why, where=inputs.recipe.name, detail=await machine.console()) from error
+        raise BuildFailed(why, where=inputs.recipe.name, detail=await machine.console(CONSOLE_LINES)) from error
 
 
 def _place(recipe: Recipe, part: str) -> str:
