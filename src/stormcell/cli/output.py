@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -47,8 +48,17 @@ def colour(stream: Any) -> bool:
 class Group(click.Group):
     """Turns every error into one clear message and its exit code; no traceback reaches a user."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's, but its exit code for a reader that has left is 1, which here means `failed`."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # there is nobody to tell
+            sys.exit(128 + signal.SIGPIPE)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click's, with our errors and interrupts."""
+        _open_streams()
         try:
             return super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.exceptions.Abort:
@@ -66,10 +76,6 @@ class Group(click.Group):
         except KeyboardInterrupt:
             say("interrupted")
             sys.exit(130)
-        except BrokenPipeError:
-            # whoever read our output has left; there is nobody to tell
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(141)
         except OSError as error:
             report_error(
                 StormcellError(
@@ -79,6 +85,27 @@ class Group(click.Group):
                 )
             )
             sys.exit(3)
+        except Exception as error:
+            if "STORMCELL_DEBUG" in os.environ:
+                raise
+            report_error(
+                StormcellError(
+                    f"a defect of stormcell: {type(error).__name__}: {error}",
+                    remedy="please report it; with STORMCELL_DEBUG=1 in the environment the traceback is shown",
+                )
+            )
+            sys.exit(4)  # whatever was under way has no outcome; python's own 1 would say `failed`
+
+
+def _open_streams() -> None:
+    """A standard stream that was closed (`>&-`) leads nowhere, and its number goes to no other file."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115
 
 
 def report_error(error: StormcellError) -> None:

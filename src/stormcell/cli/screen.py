@@ -30,3 +30,7 @@ class Screen(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """As rich's, without control characters."""
         return super().render_str(safe(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Passed on: rich's own exit code is 1, which here means `failed`."""
+        raise BrokenPipeError
