@@ -1,0 +1,28 @@
+"""What the docs show can be read, and names every field and metric."""
+
+import re
+from pathlib import Path
+
+from stormcell.spec.experiment import Experiment
+from stormcell.spec.probe import METRICS
+from stormcell.spec.recipe import Recipe
+from stormcell.spec.yamlfile import parse, validated
+
+PAGE = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text()
+EXPERIMENT, RECIPE = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+
+
+def test_the_examples_are_valid():
+    assert validated(parse(EXPERIMENT, "page"), Experiment.model_validate, "experiment").name == "slow-database"
+    assert validated(parse(RECIPE, "page"), Recipe.model_validate, "recipe").name == "orders"
+
+
+def test_every_field_of_an_experiment_is_shown():
+    data = parse(EXPERIMENT, "page").data
+    assert set(data) == set(Experiment.model_fields) - {"stormcell", "cold_boot_within"}
+
+
+def test_every_metric_is_named():
+    for metrics in METRICS.values():
+        for metric in metrics:
+            assert f"`{metric}`" in PAGE
