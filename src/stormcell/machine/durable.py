@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from stormcell.spec.errors import NoSpace
+
 
 def fsync_path(path: Path) -> None:
     """Make a file's contents, or a folder's names, durable."""
@@ -95,3 +97,14 @@ def remove_tree(path: Path) -> None:
     """Remove a folder if it is there, also when parts of it belong to the user's subordinate ids."""
     if path.exists():
         shutil.rmtree(path)
+
+
+def check_room(folder: Path, wanted: int) -> None:
+    """Raise NoSpace when less than `wanted` bytes are free where `folder` is."""
+    free = shutil.disk_usage(folder).free
+    if free < wanted:
+        raise NoSpace(
+            f"{free / 2**30:.1f} GiB are free, {wanted / 2**30:.1f} GiB are needed",
+            where=str(folder),
+            remedy="make room, or set STORMCELL_HOME (TMPDIR for what is unpacked) to a folder on a larger disk",
+        )

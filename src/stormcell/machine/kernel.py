@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormcell.machine.durable import aside, lock, publish, write_atomically
+from stormcell.machine.durable import aside, check_room, lock, publish, write_atomically
 from stormcell.machine.host import tool
 from stormcell.spec.errors import HostError
 from stormcell.spec.home import Home, private_folder
@@ -28,6 +28,8 @@ DROPPED = re.compile(
     r"drivers/block/(aoe|drbd|rbd|xen.*)|fs/(ceph|orangefs)|net/(ceph|rds|vmw_vsock))[/.]"
 )
 """Modules for hardware that a microVM never has. One that a kept module depends on is kept."""
+ROOM = 1 << 29
+"""Bytes for the package and the tree unpacked from it, several times over."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,17 @@ def cached_kernel(home: Home) -> Kernel | None:
 
 
 def ensure_kernel(home: Home, say: Callable[[str], None] = lambda _: None) -> Kernel:
-    """The cached kernel, or a new one from Debian. Raises MissingTool, HostError (apt's own words in `detail`)."""
+    """The cached kernel, or a new one from Debian.
+
+    Raises NoSpace, MissingTool, HostError (apt's own words in `detail`).
+    """
     if kernel := cached_kernel(home):
         return kernel
     private_folder(home.kernels)
     with lock(home.kernels / "lock"):
         if kernel := cached_kernel(home):
             return kernel
+        check_room(home.kernels, ROOM)
         package = _concrete_package()
         say(f"fetching {package} from Debian")
         with aside(home.kernels / "new") as work:

@@ -54,9 +54,19 @@ def _sandboxes(home: Home, dry_run: bool) -> Iterator[Item]:
     for found in look_at_all(home.sandboxes):
         decision = decide_now(found)
         if decision.remove:
-            evidence = None if dry_run else remove(found.folder, decision.reason)
+            evidence = None if dry_run else _remove(found.folder, decision.reason)
             pids = tuple(machine.pid for machine in found.machines)
-            yield Item("sandbox", found.folder, decision.reason, pids, evidence)
+            reason = evidence.reason if evidence and not evidence.complete else decision.reason
+            yield Item("sandbox", found.folder, reason, pids, evidence)
+
+
+def _remove(folder: Path, reason: str) -> KillEvidence | None:
+    """What cannot be removed is said, and does not keep the rest from going."""
+    try:
+        return remove(folder, reason)
+    except OSError as error:
+        said = f"{reason}, but {error.filename}: {error.strerror}"
+        return KillEvidence(folder.name, said, (), FilesGone(str(folder), False, 0, 0))
 
 
 def _builds(home: Home, dry_run: bool) -> Iterator[Item]:

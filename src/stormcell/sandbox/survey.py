@@ -69,7 +69,8 @@ def look_at_all(sandboxes: Path) -> list[Found]:
         entries = sorted(sandboxes.iterdir())
     except FileNotFoundError:
         return []
-    return [look(entry) for entry in entries if ID.match(entry.name) or _MAKING.match(entry.name)]
+    named = [entry for entry in entries if ID.match(entry.name) or _MAKING.match(entry.name)]
+    return [look(entry) for entry in named if entry.is_dir() and not entry.is_symlink()]
 
 
 def decide(found: Found, now_ns: int, boot: str) -> Decision:

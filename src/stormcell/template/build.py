@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stormcell.machine import accel as acceleration
 from stormcell.machine.disk import make_overlay
-from stormcell.machine.durable import awaited_lock, publish
+from stormcell.machine.durable import awaited_lock, check_room, publish
 from stormcell.machine.host import find_qemu, tool
 from stormcell.machine.initramfs import ensure_initramfs
 from stormcell.machine.kernel import Kernel, ensure_kernel
@@ -23,7 +23,7 @@ from stormcell.spec.errors import BuildFailed, SandboxError, TemplateError
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.recipe import MIB, Recipe
 from stormcell.template.digest import Inputs
-from stormcell.template.image import ImageSpec, check_room, ensure_image, image_path, image_ready
+from stormcell.template.image import ImageSpec, ensure_image, image_path, image_ready
 from stormcell.template.manifest import write_manifest
 from stormcell.template.model import Progress, Stage, Template
 from stormcell.template.namespace import remove_tree

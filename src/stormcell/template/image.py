@@ -7,16 +7,15 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormcell.machine.durable import awaited_lock, publish
+from stormcell.machine.durable import awaited_lock, check_room, publish
 from stormcell.machine.host import tool
 from stormcell.machine.kernel import Kernel
-from stormcell.spec.errors import BuildFailed, NoSpace, TemplateBroken
+from stormcell.spec.errors import BuildFailed, TemplateBroken
 from stormcell.spec.home import Home, private_folder
 from stormcell.template.manifest import verify_files, write_manifest
 from stormcell.template.namespace import as_root, check_namespace, remove_tree
@@ -213,14 +212,3 @@ async def _end_group(process: asyncio.subprocess.Process) -> None:
             return
         except (ProcessLookupError, TimeoutError):
             continue
-
-
-def check_room(folder: Path, wanted: int) -> None:
-    """Raise NoSpace when less than `wanted` bytes are free where `folder` is."""
-    free = shutil.disk_usage(folder).free
-    if free < wanted:
-        raise NoSpace(
-            f"{free / 2**30:.1f} GiB are free, {wanted / 2**30:.1f} GiB are needed",
-            where=str(folder),
-            remedy="make room, or set STORMCELL_HOME (TMPDIR for what is unpacked) to a folder on a larger disk",
-        )

@@ -77,3 +77,26 @@ def test_a_half_built_template_goes_with_its_machine_unless_somebody_builds(home
     assert (item.kind, item.gone, item.machines) == ("build", True, (machine.pid,))
     assert machine.wait(timeout=30) == -signal.SIGKILL
     assert not work.exists()
+
+
+def test_what_only_has_the_name_of_a_sandbox_is_left_alone_and_in_nobodys_way(home, tmp_path):
+    """A link would lead gc into a folder that is not ours; a file once ended it with the rest undone."""
+    other = tmp_path / "not-ours"
+    other.mkdir()
+    (other / "keep").touch()
+    home.sandboxes.mkdir(parents=True)
+    (home.sandboxes / "sc-0000000a").write_text("a file")
+    (home.sandboxes / "sc-0000000b").symlink_to(other)
+    orphan = sandbox(home, "sc-0000000c", dead())
+    assert [(item.path, item.gone) for item in collect(home)] == [(orphan, True)]
+    assert [path.name for path in other.iterdir()] == ["keep"]
+
+
+def test_what_cannot_be_removed_is_said_and_the_rest_goes(home):
+    stuck = sandbox(home, "sc-0000000a", dead())
+    (stuck / "lease").unlink()
+    (stuck / "lease").mkdir()
+    orphan = sandbox(home, "sc-0000000b", dead())
+    first, second = collect(home)
+    assert (first.path, first.gone, second.path, second.gone) == (stuck, False, orphan, True)
+    assert "lease: Is a directory" in first.reason

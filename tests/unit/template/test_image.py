@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from stormcell.machine.durable import check_room
 from stormcell.spec.errors import NoSpace
-from stormcell.template.image import _remedy, check_room, run, say_from_mmdebstrap
+from stormcell.template.image import _remedy, run, say_from_mmdebstrap
 from stormcell.template.namespace import remove_tree
 
 
