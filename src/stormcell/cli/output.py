@@ -59,6 +59,7 @@ class Group(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click's, with our errors and interrupts."""
         _open_streams()
+        _stop_as_one()
         try:
             return super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.exceptions.Abort:
@@ -106,6 +107,18 @@ def _open_streams() -> None:
             os.dup2(os.open(os.devnull, os.O_RDWR), fd)
         if getattr(sys, name) is None:
             setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115
+
+
+def _stop_as_one() -> None:
+    """SIGTERM and SIGHUP end the work as Ctrl-C does: what had been started is released.
+
+    A shell without job control starts its background jobs with SIGINT ignored; SIGTERM must end those, too. A SIGHUP
+    that is ignored (nohup) stays so.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def report_error(error: StormcellError) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,9 +45,6 @@ def run(
     if dry_run:
         _dry_run(loaded, as_json)
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # like Ctrl-C: the machine is released and the result is written
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     batch = _Batch(loaded, seed, jobs, runs)
     try:
         asyncio.run(batch.perform())

@@ -1,17 +1,18 @@
 """What ends the command line early never looks like a verdict: 0 is `survived`, 1 is `failed`."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 COMMAND = [sys.executable, "-c", "from stormcell.cli.main import main; main()"]
-BROKEN = """
-import stormcell.cli.schema, click
+STARTED = """
+import stormcell.cli.schema, click, signal, time
 @click.command()
-def broken(): raise KeyError("inside")
-stormcell.cli.schema.schema = broken
+def other(): BODY
+stormcell.cli.schema.schema = other
 from stormcell.cli.main import main
 main()
 """
@@ -38,7 +39,34 @@ def test_closed_streams_change_nothing(arguments, code, closed):
 
 
 def test_a_defect_is_one_message_and_unknown():
-    ended = subprocess.run([sys.executable, "-c", BROKEN, "schema"], capture_output=True, text=True, timeout=60)
+    script = STARTED.replace("BODY", "raise KeyError('inside')")
+    ended = subprocess.run([sys.executable, "-c", script, "schema"], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 4
     assert ended.stderr.startswith("error: a defect of stormcell: KeyError: 'inside'\n  remedy: please report it")
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_command_stops_as_at_ctrl_c_also_in_the_background(number):
+    """A shell starts background jobs with SIGINT ignored; a SIGTERM that became a SIGINT was then lost."""
+    waiting = STARTED.replace("BODY", "click.echo('begun'); time.sleep(600)")
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n{waiting}", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "begun\n"
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert (child.returncode, said.strip()) == (130, "interrupted")
+
+
+def test_nohup_is_heeded():
+    waiting = STARTED.replace("BODY", "signal.raise_signal(signal.SIGHUP); click.echo('on')")
+    script = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{waiting}"
+    ended = subprocess.run([sys.executable, "-c", script, "schema"], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "on\n")
