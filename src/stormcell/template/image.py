@@ -18,7 +18,7 @@ from stormcell.machine.kernel import Kernel
 from stormcell.spec.errors import BuildFailed, TemplateBroken
 from stormcell.spec.home import Home, private_folder
 from stormcell.template.manifest import verify_files, write_manifest
-from stormcell.template.namespace import as_root, check_namespace, remove_tree
+from stormcell.template.namespace import as_root, check_namespace, own_mounts, remove_tree
 from stormcell.template.sources import apt_options, debian_sources, host_suite
 
 FORMAT = 1
@@ -130,7 +130,7 @@ async def _build(home: Home, spec: ImageSpec, say: Callable[[str], None]) -> Non
 
 async def _debstrap(spec: ImageSpec, sources: str, tar: Path, say: Callable[[str], None]) -> None:
     say(f"installing {len(spec.packages)} packages and what they need")
-    argv = [str(tool("mmdebstrap", "mmdebstrap")), "--variant=minbase", "--format=tar"]
+    argv = own_mounts([str(tool("mmdebstrap", "mmdebstrap")), "--variant=minbase", "--format=tar"])
     argv += [f"--include={','.join(spec.packages)}"]
     argv += [f"--aptopt={option}" for option in apt_options()]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]

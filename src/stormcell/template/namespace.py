@@ -21,6 +21,16 @@ def as_root(argv: Sequence[str | Path]) -> list[str | Path]:
     return [tool("unshare", "util-linux"), "--map-auto", "--map-root-user", "--", *argv]
 
 
+def own_mounts(argv: Sequence[str]) -> list[str]:
+    """`argv` with mounts that nobody else sees and that end with its last process, also when it is killed.
+
+    Without root, mmdebstrap sees to that itself. Raises MissingTool.
+    """
+    if os.geteuid() != 0:
+        return list(argv)
+    return [str(tool("unshare", "util-linux")), "--mount", "--propagation", "private", "--", *argv]
+
+
 def check_namespace() -> None:
     """Raise NoPermission, with the remedy, when this user cannot have a user namespace with subordinate ids."""
     if os.geteuid() == 0:

@@ -1,4 +1,7 @@
 import asyncio
+import os
+import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -7,7 +10,7 @@ import pytest
 from stormcell.machine.durable import check_room
 from stormcell.spec.errors import NoSpace
 from stormcell.template.image import _remedy, run, say_from_mmdebstrap
-from stormcell.template.namespace import remove_tree
+from stormcell.template.namespace import own_mounts, remove_tree
 
 
 def until(condition):
@@ -46,6 +49,16 @@ def test_a_cancelled_program_leaves_no_process(tmp_path):
     assert (tmp_path / "trap").read_text() == "cleaned\n"  # SIGTERM came first: mmdebstrap removes its tree then
     child = int((tmp_path / "pid").read_text())
     until(lambda: not Path(f"/proc/{child}").exists())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts on the host")
+def test_a_build_that_is_killed_leaves_no_mount_on_the_host(tmp_path):
+    script = f"mount -t tmpfs none {tmp_path}/there && touch {tmp_path}/there/inside && kill -KILL $$"
+    (tmp_path / "there").mkdir()
+    done = subprocess.run(own_mounts(["/bin/sh", "-c", script]), capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, b"")
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+    assert not list((tmp_path / "there").iterdir())
 
 
 def test_a_package_that_is_not_there_is_named_in_the_remedy():
