@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,8 @@ LIMIT_S = 1800.0
 ROOM = 3 << 30
 """Bytes for the tar, the unpacked tree and the image of a large recipe."""
 
+GUARD = """exec 3<&0; trap 'trap "" TERM; kill -TERM 0; wait' TERM; "$@" <&3 3<&- & wait "$!" """
+"""Leads the group. mmdebstrap waits for its children before it heeds a signal, so all of them must get it."""
 SCRIPT = r"""
 set -eu
 tar=$1 work=$2 modules=$3 image=$4 size=$5 inodes=$6 mkfs=$7
@@ -178,29 +181,76 @@ async def run(
     """Run a program in a process group of its own; its status and the last lines of its standard error.
 
     When we are cancelled, or after LIMIT_S, the group gets SIGTERM (mmdebstrap then removes its tree), later SIGKILL.
-    When we are killed, the kernel sends the program SIGTERM.
+    When we are killed, the kernel tells the guard, and the guard does the same.
     """
-    argv = [str(tool("setpriv", "util-linux")), "--pdeathsig", "TERM", "--", *map(str, argv)]
-    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    process = await asyncio.create_subprocess_exec(
-        *argv, stdin=pipe, stdout=null if stdout is None else stdout, stderr=pipe, start_new_session=True, limit=1 << 20
-    )
+    argv = [
+        str(tool("setpriv", "util-linux")),
+        "--pdeathsig",
+        "TERM",
+        "--",
+        "/bin/sh",
+        "-c",
+        GUARD,
+        "guard",
+        *map(str, argv),
+    ]
     words: list[str] = []
-    assert process.stdin is not None and process.stderr is not None
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            process.stdin.write(stdin)
-            process.stdin.close()
-            async for raw in process.stderr:
-                text = raw.decode(errors="replace").rstrip()
-                line(text)
-                words = [*words[-39:], text[:500]]
-            return await process.wait(), "\n".join(words)
-    except TimeoutError:
-        return -1, "\n".join([*words, f"it did not end within {LIMIT_S:g} s"])
-    finally:
-        if process.returncode is None:
-            await _end_group(process)
+
+    def hear(text: str) -> None:
+        line(text)
+        words[:] = [*words[-39:], text[:500]]
+
+    # a file, not a pipe: a program whose reader was killed would die of its next word, before it has cleaned up
+    with tempfile.TemporaryFile() as said:
+        null = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=null if stdout is None else stdout,
+            stderr=said,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        ended = asyncio.ensure_future(process.wait())
+        follow = _Follower(said.fileno(), hear)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                process.stdin.write(stdin)
+                process.stdin.close()
+                while not ended.done():
+                    await asyncio.wait({ended}, timeout=0.1)
+                    follow.read()
+                follow.end()
+                return await ended, "\n".join(words)
+        except TimeoutError:
+            return -1, "\n".join([*words, f"it did not end within {LIMIT_S:g} s"])
+        finally:
+            if process.returncode is None:
+                await _end_group(process)
+
+
+class _Follower:
+    """Reads a file that another process appends to, line by line."""
+
+    def __init__(self, fd: int, hear: Callable[[str], None]) -> None:
+        self._fd = fd
+        self._hear = hear
+        self._at = 0
+        self._rest = b""
+
+    def read(self) -> None:
+        """Tell the whole lines that came since."""
+        while piece := os.pread(self._fd, 1 << 16, self._at):
+            self._at += len(piece)
+            *lines, self._rest = (self._rest + piece).split(b"\n")
+            for raw in lines:
+                self._hear(raw.decode(errors="replace").rstrip())
+
+    def end(self) -> None:
+        """And the last one, if it was cut short."""
+        self.read()
+        if self._rest:
+            self._hear(self._rest.decode(errors="replace"))
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
