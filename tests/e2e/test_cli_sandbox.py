@@ -123,6 +123,8 @@ def test_errors_of_exec_are_one_message_and_125(sandbox, words, said):
         (("create", "--meta", "novalue"), "KEY=VALUE"),
         (("create", "--open", "web=http"), "no port"),
         (("create", "--open", "web=0"), "out of range"),
+        (("create", "--open", "web=99999"), "out of range"),
+        (("create", "--open", "web=80", "--open", "web=81"), "opened twice"),
         (("create", "--template", "nosuch"), "there is no template 'nosuch'"),
         (("pause", "sc-00000000"), "there is no sandbox"),
         (("kill", "nonsense"), "no sandbox id"),
@@ -148,6 +150,20 @@ def test_signals_reach_the_command(sandbox, number):
         child.send_signal(number)
         assert child.stdout.read() == f"got {name}\n".encode()
         assert child.wait(timeout=60) == 33
+
+
+def test_ctrl_c_again_and_again_ends_what_does_not_heed_it(sandbox):
+    # a shell makes a background child ignore SIGINT; it holds the outputs open
+    words = [*PROGRAM, "exec", sandbox, "--", "sh", "-c", "sleep 777 & echo ready; sleep 778"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout is not None and child.stderr is not None
+        assert child.stdout.readline() == b"ready\n"
+        for _ in range(3):
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+        assert child.wait(timeout=60) == 130
+        assert b"killing the command" in child.stderr.read()
+    assert run("exec", sandbox, "--", "pgrep", "-f", "sleep 77").returncode == 1
 
 
 def test_an_interrupt_that_the_command_does_not_catch_is_130(sandbox):

@@ -15,6 +15,9 @@ from stormcell.sandbox.running import AsyncCommand
 
 PASSED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 PIECE = 64 * 1024
+INSIST, INSIST_S = 3, 3.0
+"""So many Ctrl-C within so many seconds kill the whole tree: a background child that ignores SIGINT, as a shell makes
+it, may hold the outputs open for ever."""
 
 
 async def pass_through(
@@ -58,12 +61,19 @@ async def pass_through(
 
 
 def _pass_signals(command: AsyncCommand) -> None:
-    """From now on these signals are for the command."""
+    """From now on these signals are for the command. Ctrl-C again and again ends what does not heed it."""
     loop = asyncio.get_running_loop()
-    sending: set[asyncio.Task[None]] = set()
+    sending: set[asyncio.Task[object]] = set()
+    presses: list[float] = []
 
     def send(number: int) -> None:
-        task = asyncio.ensure_future(command.signal(number))
+        if number == signal.SIGINT:
+            presses[:] = [*(at for at in presses if at > loop.time() - INSIST_S), loop.time()]
+        insists = len(presses) >= INSIST
+        if insists:
+            presses.clear()
+            say("stormcell: killing the command with all its processes")
+        task: asyncio.Task[object] = asyncio.ensure_future(command.kill() if insists else command.signal(number))
         sending.add(task)
         task.add_done_callback(sending.discard)
 

@@ -41,6 +41,10 @@ def create(
     for name, port in ports:
         if not port.isdecimal():
             raise click.BadParameter(f"'{port}' is no port; write NAME=PORT, for example web=8080", param_hint="--open")
+        if not 1 <= int(port) <= 65535:
+            raise click.BadParameter(f"{port} is out of range; a port is between 1 and 65535", param_hint="--open")
+        if name in wanted:
+            raise click.BadParameter(f"'{name}' is opened twice; give each port its own name", param_hint="--open")
         wanted[name] = int(port)
 
     def line(progress: Progress) -> None:
