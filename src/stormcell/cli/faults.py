@@ -62,16 +62,15 @@ def _show_one(fault: Any) -> None:
 
     from stormcell.cli.screen import Screen
     from stormcell.faults import parse
+    from stormcell.faults.docs import parameters
 
     console = Screen(piped=None)
     console.print(f"[bold]{fault.kind}[/bold]  {escape(fault.__doc__ or '')}")
     table = Table(box=None, pad_edge=False)
-    for heading in ("parameter", "type", "default", "meaning"):
+    for heading in ("parameter", "written as", "default", "meaning"):
         table.add_column(heading)
-    schema = fault.model_json_schema()
-    for name, field in schema.get("properties", {}).items():
-        default = "required" if name in schema.get("required", ()) else str(field.get("default", ""))
-        table.add_row(name, _type(field), default, escape(field.get("description", "")))
+    for row in parameters(fault):
+        table.add_row(*(escape(cell.replace("`", "")) for cell in row))
     console.print(table)
     console.print(f"\nproof    {escape(fault.proves)}")
     console.print(f"counts   {escape(fault.counts)}")
@@ -79,14 +78,3 @@ def _show_one(fault: Any) -> None:
     console.print(f"needs    {escape('; '.join(needs) or 'nothing beyond the base guest')}")
     for sentence in parse(fault.example).cannot_know():
         console.print(f"cannot know  {escape(sentence)}")
-
-
-def _type(field: dict[str, Any]) -> str:
-    if "enum" in field:
-        return " | ".join(str(value) for value in field["enum"])
-    if "anyOf" in field:
-        return " | ".join(dict.fromkeys(_type(item) for item in field["anyOf"]))
-    if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}"
-    example = field.get("examples")
-    return f"text such as {example[0]}" if example else str(field.get("type", "any"))

@@ -45,7 +45,12 @@ def _page(fault: type[Fault]) -> str:
     example = parse(fault.example)
     lines = [f"# {fault.kind}", "", MADE, "", *_paragraphs(fault), ""]
     lines += ["```yaml", f"fault: {_yaml(fault.example)}", "```", ""]
-    lines += ["| parameter | written as | default | meaning |", "|---|---|---|---|", *_parameters(fault), ""]
+    lines += [
+        "| parameter | written as | default | meaning |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in parameters(fault)),
+        "",
+    ]
     lines += [f"**Proof.** {fault.proves}.", "", f"**`acted` counts** {fault.counts}.", ""]
     lines += [f"**Needs.** {_needs(fault)}.", ""]
     lines += [f"**Carried out by** the {'host' if fault.on_machine else 'guest'}.", ""]
@@ -65,14 +70,15 @@ def _paragraphs(fault: type[Fault]) -> list[str]:
     return [line.strip() for line in (fault.__doc__ or "").strip().splitlines()]
 
 
-def _parameters(fault: type[Fault]) -> Iterator[str]:
+def parameters(fault: type[Fault]) -> Iterator[tuple[str, str, str, str]]:
+    """Name, how it is written, default and meaning of each, in Markdown."""
     schema = fault.model_json_schema()
     written = fault.model_json_schema(mode="serialization")["properties"]  # defaults as a spec would write them
     for name, field in schema.get("properties", {}).items():
         needed = name in schema.get("required", ())
         default = "required" if needed else _default(written[name].get("default"))
         meaning = " ".join(str(field.get("description", "")).split())
-        yield f"| `{name}` | {_written(field)} | {default} | {meaning} |"
+        yield f"`{name}`", _written(field), default, meaning
 
 
 def _default(value: Any) -> str:
