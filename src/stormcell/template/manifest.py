@@ -38,18 +38,33 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def verify_files(folder: Path, *, full: bool = False) -> dict[str, Any]:
-    """The manifest, once every file was found as it was built. Raises TemplateBroken that names the file."""
+    """The manifest, once every file was found as it was built. Raises TemplateBroken that names the file.
+
+    What had to be read is noted anew, so that a home that was copied is slow once.
+    """
     manifest = read_manifest(folder)
+    noted = False
     for name, wanted in manifest["files"].items():
         path = folder / name
         try:
-            if not full and _stamp(path) == {key: wanted[key] for key in ("size", "mtime_ns", "inode")}:
+            stamp = _stamp(path)
+            known = stamp == {key: wanted[key] for key in stamp}
+            if known and not full:
                 continue
-            same = path.stat().st_size == wanted["size"] and sha256(path) == wanted["sha256"]
+            same = stamp["size"] == wanted["size"] and sha256(path) == wanted["sha256"]
+            unmoved = stamp == _stamp(path)  # nobody wrote while it was read
         except (OSError, KeyError, TypeError) as error:
             raise _broken(path, f"it cannot be read ({error})") from error
         if not same:
             raise _broken(path, "its bytes are not those that were built")
+        if unmoved and not known:
+            wanted.update(stamp)
+            noted = True
+    if noted:
+        try:
+            write_atomically(folder / NAME, json.dumps(manifest, indent=2) + "\n")
+        except OSError:
+            pass  # a cache that may not be written to is read again the next time
     return manifest
 
 

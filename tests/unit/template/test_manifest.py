@@ -48,6 +48,13 @@ def test_the_same_bytes_with_another_time_are_accepted(built):
     assert verify_files(built)
 
 
+def test_a_copy_is_read_once(built, monkeypatch):
+    os.utime(built / "state", (1, 1))
+    verify_files(built)
+    monkeypatch.setattr("stormcell.template.manifest.sha256", lambda _: pytest.fail("it was read again"))
+    assert verify_files(built)["name"] == "t"
+
+
 @pytest.mark.parametrize("harm", ["cut", "gone", "longer"])
 def test_a_file_that_is_not_whole_is_refused(built, harm):
     path = built / "memory"
