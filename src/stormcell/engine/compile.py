@@ -43,7 +43,7 @@ def compile_plan(experiment: Experiment, fault: Fault, *, template_digest: str =
         open_ports=experiment.open_ports,
         raw_state=experiment.raw_state,
         probes={probe.name: _planned_probe(probe) for probe in experiment.steady_state},
-        faults={FAULT: _planned_fault(fault)},
+        faults={FAULT: planned_fault(fault)},
         steps=(*_first(experiment), *middle),
     )
 
@@ -147,7 +147,8 @@ def _planned_probe(probe: Probe) -> PlannedProbe:
     return PlannedProbe(kind=probe.kind, vantage=probe.vantage, spec=spec)
 
 
-def _planned_fault(fault: Fault) -> PlannedFault:
+def planned_fault(fault: Fault) -> PlannedFault:
+    """A fault's part of a plan."""
     act = fault.plan()
     return PlannedFault(
         kind=fault.kind,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormcell import faults
+from stormcell.engine.compile import planned_fault
 from stormcell.engine.receipts import receipt
 from stormcell.sandbox.asandbox import AsyncSandbox
 from stormcell.spec.fault import Command, Fault
@@ -17,7 +18,6 @@ from stormcell.spec.plan import (
     LoadStep,
     NeedsStep,
     Plan,
-    PlannedFault,
     RunStep,
     Step,
     UndoStep,
@@ -63,17 +63,7 @@ def shell(text: str, seconds: float = 60.0) -> Command:
 
 
 def plan_of(fault: Fault, setup: Sequence[str], loads: Sequence[str], under: Sequence[str], settle: float) -> Plan:
-    act = fault.plan()
-    planned = PlannedFault(
-        kind=fault.kind,
-        params=fault.params(),
-        counts=fault.counts,
-        needs=fault.needs,
-        apply=act.apply,
-        undo=act.undo,
-        read=act.read,
-        warm=act.warm,
-    )
+    planned = planned_fault(fault)
     steps: list[Step] = [NeedsStep(id="needs", phase="setup", fault="fault")]
     steps += [RunStep(id=f"setup.{n}", phase="setup", command=shell(text)) for n, text in enumerate(setup)]
     steps += [
