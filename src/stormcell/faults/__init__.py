@@ -1,35 +1,56 @@
-"""The catalogue: what can be done to a machine, one small file a kind."""
+"""The catalogue: what can be done to a machine, one small file a kind.
+
+The file name is the kind: `net_delay.py` holds `net.delay`, `memory_global_oom.py` holds `memory.global-oom`. A file
+whose name begins with `_` is shared by several kinds. So adding a fault is adding a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import pkgutil
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from stormcell.faults.clock_jump import ClockJump
-from stormcell.faults.cpu_limit import CpuLimit
-from stormcell.faults.disk_fill import DiskFill
-from stormcell.faults.disk_inodes import DiskInodes
-from stormcell.faults.dns_drop import DnsDrop
-from stormcell.faults.machine_crash import MachineCrash
-from stormcell.faults.memory_limit import MemoryLimit
-from stormcell.faults.net_delay import Delay
-from stormcell.faults.net_drop import Drop
-from stormcell.faults.net_loss import Loss
-from stormcell.faults.net_rate import Rate
-from stormcell.faults.net_reject import Reject
-from stormcell.faults.process_kill import ProcessKill
 from stormcell.spec.fault import Fault
 from stormcell.spec.value import nearest
 
-_KINDS: tuple[type[Fault], ...] = (
-    Delay, Loss, Rate, Drop, Reject, DnsDrop, MemoryLimit, CpuLimit, DiskFill, DiskInodes, ClockJump, ProcessKill,
-    MachineCrash,
-)  # fmt: skip
+_NO_KIND = ("docs",)
 
-CATALOGUE: dict[str, type[Fault]] = {fault.kind: fault for fault in _KINDS}
+
+class Catalogue(Mapping[str, type[Fault]]):
+    """Every fault by its kind, in alphabetical order. A kind's file is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        names = (module.name for module in pkgutil.iter_modules(__path__))
+        self._modules = {_kind(name): name for name in sorted(names) if name[0] != "_" and name not in _NO_KIND}
+
+    def __getitem__(self, kind: str) -> type[Fault]:
+        module = import_module(f"{__name__}.{self._modules[kind]}")
+        return next(
+            item
+            for item in vars(module).values()
+            if isinstance(item, type) and issubclass(item, Fault) and item.__dict__.get("kind") == kind
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._modules
+
+
+def _kind(module: str) -> str:
+    family, _, rest = module.partition("_")
+    return f"{family}.{rest.replace('_', '-')}"
+
+
+CATALOGUE: Mapping[str, type[Fault]] = Catalogue()
 """Every fault by its kind."""
 
 

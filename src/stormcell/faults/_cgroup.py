@@ -58,14 +58,14 @@ class CgroupLimit(Documented):
     def plan(self) -> Act:
         """Written by a subcommand that keeps the counters as they were, so that the act itself is counted."""
         path = f"{self.folder}/{self.file}"
-        restore = (GUEST, "cgroup", "restore", self.kind, path, "{before:previous}")
+        restore = (GUEST, "cgroup", "restore", self.id, path, "{before:previous}")
         return Act(
-            apply=(Command(argv=(GUEST, "cgroup", "set", self.kind, path, self.value(), self.counters)),),
+            apply=(Command(argv=(GUEST, "cgroup", "set", self.id, path, self.value(), self.counters)),),
             undo=(Command(argv=restore),),
             read=(
                 Command(argv=("cat", path), name="previous"),
                 Command(
-                    argv=(GUEST, "cgroup", "show", self.kind, self.folder, self.file, self.counters, *self.shown),
+                    argv=(GUEST, "cgroup", "show", self.id, self.folder, self.file, self.counters, *self.shown),
                     name="cgroup",
                 ),
             ),

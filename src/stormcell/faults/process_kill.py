@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, model_validator
-
-from stormcell.faults._fields import Documented, ServiceName, one_of
 from stormcell.faults._reading import mapping, mappings
+from stormcell.faults._target import Target
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
 
-def _no_path(name: str) -> str:
-    if not name or "/" in name or "\0" in name or not name.isprintable() or name.startswith("-"):
-        raise ValueError(f"'{name}' is no name of a program; write its command name, for example redis-server")
-    return name
-
-
-class ProcessKill(Documented):
+class ProcessKill(Target):
     """Processes get a signal and end, without the chance to tidy up when it is KILL."""
 
     kind = "process.kill"
@@ -26,37 +18,15 @@ class ProcessKill(Documented):
     proves = "the victims by pid and start time, written down before the signal, not found again after it"
     example: ClassVar[dict[str, Any]] = {"kind": "process.kill", "service": "postgresql", "signal": "KILL"}
 
-    service: ServiceName | None = None
-    """A service of the template. One of `service`, `name` and `pid`."""
-    name: Annotated[str, AfterValidator(_no_path)] | None = None
-    """Every process with this command name, or this base name of its argv[0]. Never init or the agent."""
-    pid: Annotated[int, Field(strict=True, ge=1, le=4_194_304)] | None = None
-    """This process. The kernel ignores signals to process 1 that it does not handle: such a run is void."""
-    processes: Literal["all", "main"] = "all"
-    """Of a service: all its processes, or only the main one."""
     signal: Literal["KILL", "TERM", "INT", "QUIT", "HUP", "ABRT", "SEGV"] = "KILL"
     """A signal that ends what does not handle it."""
-
-    @model_validator(mode="after")
-    def _one_target(self) -> ProcessKill:
-        one_of(service=self.service, name=self.name, pid=self.pid)
-        if self.processes == "main" and self.service is None:
-            raise ValueError("'processes: main' is about a service; name one")
-        return self
-
-    @property
-    def target(self) -> tuple[str, str]:
-        """How the victims are found, and which."""
-        if self.service is not None:
-            return ("main" if self.processes == "main" else "service", self.service)
-        return ("name", self.name) if self.name is not None else ("pid", str(self.pid))
 
     def plan(self) -> Act:
         """There is nothing to undo: a supervisor may start the victims anew. Only our own note of them is removed."""
         return Act(
-            apply=(Command(argv=(GUEST, "kill", "send", self.kind, self.signal, *self.target)),),
-            undo=(Command(argv=(GUEST, "kill", "forget", self.kind)),),
-            read=(Command(argv=(GUEST, "kill", "show", self.kind, *self.target), name="victims"),),
+            apply=(Command(argv=(GUEST, "kill", "send", self.id, self.signal, *self.target)),),
+            undo=(Command(argv=(GUEST, "kill", "forget", self.id)),),
+            read=(Command(argv=(GUEST, "kill", "show", self.id, *self.target), name="victims"),),
         )
 
     def in_force(self, before: Reading, during: Reading) -> bool:

@@ -8,14 +8,17 @@ A fault judges readings, and nothing else.
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from stormcell.spec.value import Value
 
 GUEST = "stormcell-guest"
 """The guest file as a program: what is no plain command is a subcommand of it."""
+
+MACHINE = "machine"
+"""The virtual machine as a program: a command of a fault `on_machine` that the host carries out itself."""
 
 
 class Command(Value):
@@ -102,6 +105,27 @@ class Fault(Value):
     example: ClassVar[dict[str, Any]]
     on_machine: ClassVar[bool] = False
     """True for a fault on the machine itself, which the host carries out."""
+    unavailable: ClassVar[str] = ""
+    """Why no guest of today can do this kind. Such a kind is listed with its reason, and refused."""
+
+    _id: str = PrivateAttr("fault")
+    _number: int = PrivateAttr(1)
+
+    @property
+    def id(self) -> str:
+        """Its name in the experiment. Marks, tables and the like that it makes carry it, so that two do not collide."""
+        return self._id
+
+    @property
+    def number(self) -> int:
+        """1 for the first fault of the experiment: for names that must be short (devices, handles)."""
+        return self._number
+
+    def named(self, id: str, number: int) -> Self:
+        """The same fault with its place in an experiment."""
+        copy = self.model_copy()
+        copy._id, copy._number = id, number
+        return copy
 
     def plan(self) -> Act:
         """Commands as data."""
@@ -122,6 +146,15 @@ class Fault(Value):
     def acted(self, during: Reading, after: Reading) -> int:
         """What it touched between the reading after the act and the one before the undo. 0: nothing."""
         raise NotImplementedError
+
+    def change(self, to: Self) -> tuple[Command, ...] | None:
+        """Commands that turn this fault, while in force, into `to` (the same but for its amounts); None: it must be
+        undone and applied anew."""
+        return None
+
+    def conflicts(self, other: Fault) -> str | None:
+        """Why these two cannot be in force together: one would overwrite the other, or hide it. None: they can."""
+        return None
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """Is nothing of it left after the undo?"""

@@ -1,8 +1,9 @@
-"""Specs that between them use every parameter, and the real readings that fault_record.py took in a microVM."""
+"""Specs (one file a family in cases/) that between them use every parameter, and real readings of fault_record.py."""
 
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,9 @@ HERE = Path(__file__).parent
 READINGS = HERE / "readings"
 GOLDEN = HERE / "golden"
 
-SPECS: dict[str, dict[str, Any]] = {
-    **{kind: fault.example for kind, fault in faults.CATALOGUE.items()},
-    "net.delay.everything": {"kind": "net.delay", "delay": "100ms"},
-    "net.delay.full": {
-        "kind": "net.delay", "device": ["eth0", "eth1"], "direction": "both", "address": ["10.1.0.0/16", "fd00::7"],
-        "remote_port": 80, "local_port": 8080, "protocol": "tcp", "delay": "1.5s", "jitter": "20ms",
-        "distribution": "paretonormal", "correlation": "12.5%",
-    },
-    "net.loss.correlated": {"kind": "net.loss", "loss": "0.5%", "correlation": "30%", "protocol": "icmp"},
-    "net.loss.in": {"kind": "net.loss", "device": "lo", "direction": "in", "loss": "100%"},
-    "net.rate.full": {"kind": "net.rate", "direction": "both", "rate": "256kbit", "burst": "4KiB", "queue": "250ms"},
-    "net.drop.everything": {"kind": "net.drop", "direction": "both"},
-    "net.drop.in": {"kind": "net.drop", "direction": "in", "local_port": 22},
-    "net.reject.icmp": {
-        "kind": "net.reject", "device": ["lo", "eth0"], "direction": "both", "with": "admin-prohibited",
-    },
-    "net.reject.udp": {"kind": "net.reject", "protocol": "udp", "remote_port": 123, "with": "port-unreachable"},
-    "dns.drop.one-device": {"kind": "dns.drop", "devices": "eth0"},
-    "memory.limit.cgroup": {"kind": "memory.limit", "cgroup": "/sys/fs/cgroup/other/group", "max": "1.5MiB"},
-    "cpu.limit.period": {"kind": "cpu.limit", "service": "web", "percent": "150%", "period": "20ms"},
-    "disk.fill.leave": {"kind": "disk.fill", "path": "/srv/data/", "leave": "64KiB", "user": "root"},
-    "disk.inodes.share": {"kind": "disk.inodes", "path": "/srv", "leave": "2.5%"},
-    "clock.jump.forward": {"kind": "clock.jump", "by": "1500ms"},
-    "process.kill.main": {"kind": "process.kill", "service": "web", "processes": "main", "signal": "TERM"},
-    "process.kill.name": {"kind": "process.kill", "name": "redis-server"},
-    "process.kill.init": {"kind": "process.kill", "pid": 1},
-    "machine.crash.panic": {"kind": "machine.crash", "mode": "panic", "boot": False},
-}  # fmt: skip
+SPECS: dict[str, dict[str, Any]] = {kind: fault.example for kind, fault in faults.CATALOGUE.items()}
+for _path in sorted((HERE / "cases").glob("*.py")):
+    SPECS |= import_module(f"tests.unit.faults.cases.{_path.stem}").SPECS
 
 
 class Recorded:

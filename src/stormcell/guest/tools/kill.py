@@ -8,19 +8,19 @@ import signal
 import time
 from typing import Any
 
-from stormcell.guest.tools import common, processes
+from stormcell.guest.tools import common, processes, targets
 from stormcell.guest.tools.processes import Process
 
 WAIT_S = 1.0
 
 
 def send(mark: str, signal_name: str, by: str, what: str) -> dict[str, Any]:
-    """Signal the victims that `by` (service, main, name, pid) and `what` name. Waits a moment for them to go.
+    """Signal the victims that `by` and `what` name (targets.find). Waits a moment for them to go.
 
     Raises LookupError when there is no victim: nothing was done then.
     """
     number = signal.Signals[f"SIG{signal_name}"]
-    victims = _victims(by, what)
+    victims = targets.find(by, what)
     if not victims:
         raise LookupError(f"there is no process of {by} '{what}' to signal")
     handles = [(victim, _open(victim)) for victim in victims]
@@ -42,21 +42,7 @@ def show(mark: str, by: str, what: str) -> dict[str, Any]:
     """Who was signalled, who of these is still there, and who can be found by that name now."""
     sent = common.get_mark(mark) or []
     alive = [entry["pid"] for entry in sent if _same(entry)]
-    return {"sent": sent, "alive": alive, "now": [process.as_dict() for process in _victims(by, what)]}
-
-
-def _victims(by: str, what: str) -> list[Process]:
-    if by == "pid":
-        process = processes.look(int(what))
-        if process is not None and process.pid != 1 and processes.is_agent(process.pid):
-            raise ValueError(f"process {what} is the agent of this sandbox, which has to survive the fault")
-        return [process] if process is not None else []
-    if by == "name":
-        return processes.named(what)
-    try:
-        return processes.of_service(what, by == "main")
-    except FileNotFoundError:
-        return []
+    return {"sent": sent, "alive": alive, "now": [process.as_dict() for process in targets.find(by, what)]}
 
 
 def _open(victim: Process) -> int | None:

@@ -54,8 +54,13 @@ def of_service(name: str, only_main: bool) -> list[Process]:
             state = json.load(file).get(name) or {}
         process = look(state["pid"]) if state.get("pid") else None
         return [process] if process is not None and process.start_time == state.get("start_time") else []
+    return of_cgroup(f"{SERVICES}/{name}")
+
+
+def of_cgroup(path: str) -> list[Process]:
+    """The processes in a cgroup and below it."""
     pids: list[int] = []
-    for folder, _, _ in os.walk(f"{SERVICES}/{name}"):
+    for folder, _, _ in os.walk(path):
         with open(f"{folder}/cgroup.procs", encoding="utf-8") as file:
             pids += [int(line) for line in file]
     return [process for process in map(look, pids) if process is not None]
