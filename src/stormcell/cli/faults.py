@@ -37,6 +37,8 @@ def _describe(fault: Any) -> dict[str, Any]:
         "needs": fault.needs.model_dump(mode="json"),
         "counts": fault.counts,
         "proves": fault.proves,
+        "available": not fault.unavailable,
+        "unavailable": fault.unavailable,
         "carried_out_by": "host" if fault.on_machine else "guest",
         "example": fault.example,
         "parameters": fault.model_json_schema(),
@@ -44,6 +46,7 @@ def _describe(fault: Any) -> dict[str, Any]:
 
 
 def _show_all(faults: list[Any]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from stormcell.cli.screen import Screen
@@ -52,7 +55,8 @@ def _show_all(faults: list[Any]) -> None:
     for heading in ("kind", "what happens", "what proves it"):
         table.add_column(heading, no_wrap=heading == "kind")
     for fault in faults:
-        table.add_row(fault.kind, (fault.__doc__ or "").strip().splitlines()[0], fault.proves)
+        proof = f"[yellow]unavailable:[/yellow] {escape(fault.unavailable)}" if fault.unavailable else fault.proves
+        table.add_row(fault.kind, (fault.__doc__ or "").strip().splitlines()[0], proof)
     Screen(piped=None).print(table)
 
 
@@ -66,6 +70,9 @@ def _show_one(fault: Any) -> None:
 
     console = Screen(piped=None)
     console.print(f"[bold]{fault.kind}[/bold]  {escape(fault.__doc__ or '')}")
+    if fault.unavailable:
+        console.print(f"\n[yellow]unavailable[/yellow]  {escape(fault.unavailable)}")
+        return
     table = Table(box=None, pad_edge=False)
     for heading in ("parameter", "written as", "default", "meaning"):
         table.add_column(heading)

@@ -64,6 +64,11 @@ def parse(mapping: Mapping[str, Any]) -> Fault:
             {"kind": str(kind), "hint": nearest(str(kind), CATALOGUE)},
         )
         raise ValidationError.from_exception_data("fault", [InitErrorDetails(type=error, loc=("kind",), input=kind)])
+    if reason := CATALOGUE[kind].unavailable:
+        error = PydanticCustomError(
+            "unavailable", "{kind} is unavailable here: {reason}", {"kind": kind, "reason": reason}
+        )
+        raise ValidationError.from_exception_data("fault", [InitErrorDetails(type=error, loc=("kind",), input=kind)])
     return CATALOGUE[kind].model_validate({key: value for key, value in mapping.items() if key != "kind"})
 
 

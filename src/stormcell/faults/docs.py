@@ -30,7 +30,22 @@ def _contents() -> str:
     rows = [
         f"| [{kind}]({kind}.md) | {summary(fault)} | {fault.counts} | {fault.proves} |"
         for kind, fault in CATALOGUE.items()
+        if not fault.unavailable
     ]
+    lacking = [
+        f"| [{kind}]({kind}.md) | {summary(fault)} | {fault.unavailable} |"
+        for kind, fault in CATALOGUE.items()
+        if fault.unavailable
+    ]
+    if lacking:
+        rows += [
+            "",
+            "Unavailable in today's guests:",
+            "",
+            "| kind | what would happen | why not |",
+            "|---|---|---|",
+            *lacking,
+        ]
     return "\n".join(
         [
             "# Faults", "", MADE, "",
@@ -42,6 +57,9 @@ def _contents() -> str:
 
 
 def _page(fault: type[Fault]) -> str:
+    if fault.unavailable:
+        head = [f"# {fault.kind}", "", MADE, "", *_paragraphs(fault), ""]
+        return "\n".join([*head, f"**Unavailable.** {fault.unavailable}.", ""])
     example = parse(fault.example)
     lines = [f"# {fault.kind}", "", MADE, "", *_paragraphs(fault), ""]
     lines += ["```yaml", f"fault: {_yaml(fault.example)}", "```", ""]

@@ -162,6 +162,8 @@ def test_nothing_that_a_batch_or_a_shell_would_read_as_more_gets_through(spec):
         fault: Fault = faults.parse(spec)
     except ValidationError:
         return
+    if fault.kind == "custom.commands":
+        return  # what a user writes is the user's
     for part in (fault.plan().apply, fault.plan().undo, fault.plan().read):
         for command in part:
             for line in command.stdin.splitlines():
