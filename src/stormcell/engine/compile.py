@@ -31,7 +31,8 @@ FAULT = "fault"
 
 def compile_plan(experiment: Experiment, fault: Fault, *, template_digest: str = "", seed: int = 0) -> Plan:
     """The timed steps of one run, in order."""
-    middle = _on_machine(experiment, fault) if fault.on_machine else _in_guest(experiment)
+    crash = fault.on_machine and not fault.plan().apply
+    middle = _on_machine(experiment, fault) if crash else _under(experiment, "host" if fault.on_machine else "guest")
     return Plan(
         experiment=experiment.name,
         question=experiment.question,
@@ -58,14 +59,14 @@ def _first(experiment: Experiment) -> list[Step]:
     return steps
 
 
-def _in_guest(experiment: Experiment) -> list[Step]:
-    steps: list[Step] = [ApplyStep(id="apply.fault", phase="fault", fault=FAULT)]
+def _under(experiment: Experiment, on: Literal["guest", "host"]) -> list[Step]:
+    steps: list[Step] = [ApplyStep(id="apply.fault", phase="fault", on=on, fault=FAULT)]
     if experiment.settle:
         steps.append(WaitStep(id="settle", phase="under", seconds=experiment.settle))
     steps += _probes(experiment, "under")
     if experiment.hold:
         steps.append(WaitStep(id="hold", phase="under", seconds=experiment.hold, since_act=True))
-    steps.append(UndoStep(id="undo.fault", phase="undo", fault=FAULT))
+    steps.append(UndoStep(id="undo.fault", phase="undo", on=on, fault=FAULT))
     steps += _unload(experiment, "undo")
     steps += _recovery(experiment)
     steps += _unload(experiment, "end")

@@ -13,11 +13,12 @@ from typing import Any
 
 from stormcell.engine.crash import crash
 from stormcell.engine.folder import RunFolder
+from stormcell.engine.hostacts import HostActs
 from stormcell.engine.hostprobes import measure_once, until_it_holds
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
-from stormcell.spec.plan import MachineStep, Plan, ProbeStep, RecoverStep, Step
+from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, Step, UndoStep
 from stormcell.template.model import Template
 
 MAX_LINE = 8 << 20
@@ -37,6 +38,7 @@ class Conductor:
         self._on_event = on_event
         self._undone_at = time.monotonic()
         self._meeting: asyncio.Task[None] | None = None
+        self._acts: HostActs | None = None
         self._host_steps = {step.id: step for step in plan.steps if step.on == "host"}
         self.events: list[dict[str, Any]] = []
 
@@ -64,6 +66,7 @@ class Conductor:
                     raw=self.plan.raw_state,
                 )
                 self.host("created", sandbox=sandbox.id, ports=dict(sandbox.ports))
+                self._acts = HostActs(self.plan, sandbox, self.host)
                 await self._carry_out(sandbox)
         except TimeoutError:
             self.host("lost", code="deadline", text=f"the run did not end within {self.plan.deadline_s:g} s")
@@ -151,12 +154,19 @@ class Conductor:
         elif isinstance(step, RecoverStep):
             fields = await until_it_holds(self.plan, step, ports, self.plan.seed, self._undone_at)
             self.host("recovered", step=step.id, phase=step.phase, **fields)
+        elif isinstance(step, ApplyStep | UndoStep) and self._acts is not None:
+            act = self._acts.apply(step) if isinstance(step, ApplyStep) else self._acts.undo(step)
+            if stop := await act:
+                return stop
+            self._undone_at = time.monotonic()
         else:
             raise GuestProtocolError("the runner awaits a step that is none of the host's")
         return {"go": step.id}
 
     async def _release(self, sandbox: AsyncSandbox) -> None:
         try:
+            if self._acts is not None:
+                await self._acts.settle()
             self.folder.write("console.log", await sandbox.console())
             evidence = await sandbox.kill()
             self.host("released", evidence=evidence.as_dict())

@@ -72,7 +72,7 @@ def _page(fault: type[Fault]) -> str:
     lines += [f"**Proof.** {fault.proves}.", "", f"**`acted` counts** {fault.counts}.", ""]
     lines += [f"**Needs.** {_needs(fault)}.", ""]
     lines += [f"**Carried out by** the {'host' if fault.on_machine else 'guest'}.", ""]
-    if not fault.on_machine:
+    if example.plan().apply:
         lines += ["## What the example does", "", *_commands(example.plan())]
     if known := example.cannot_know():
         lines += ["## What a run with the example cannot know", "", *(f"- {said}" for said in known), ""]

@@ -77,6 +77,8 @@ class Runner:
     def _perform(self, step: Step) -> None:
         if step["on"] == "host":
             self._await(step["id"])
+            if step["do"] in ("apply", "undo"):
+                self._acted_at = self._undone_at = self._lifeline.now()
         elif step["do"] in self._steps:
             self._steps[step["do"]](step)
         else:

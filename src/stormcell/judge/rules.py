@@ -66,13 +66,17 @@ def _incomplete(case: Case) -> Iterator[str]:
     if case.stops or not case.ended:
         return
     measured = {m.step.id for m in case.measurements}
-    guest = {kind: {event.get("fault") for event in case.of(kind, "guest")} for kind in ("applied", "undone")}
+    done = {
+        (kind, on): {event.get("fault") for event in case.of(kind, on)}
+        for kind in ("applied", "undone")
+        for on in ("guest", "host")
+    }
     for step in case.plan.steps:
         if isinstance(step, ProbeStep | RecoverStep) and step.id not in measured:
             yield f"there is no measurement of step '{step.id}'"
         elif isinstance(step, ApplyStep | UndoStep):
             kind = "applied" if isinstance(step, ApplyStep) else "undone"
-            if step.fault not in guest[kind]:
+            if step.fault not in done[kind, step.on]:
                 yield f"there is no event '{kind}' of '{step.fault}'"
         elif isinstance(step, MachineStep):
             known = case.machine(step)

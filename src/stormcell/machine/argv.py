@@ -16,6 +16,8 @@ CPU = {
     # a microVM that runs nobody else's code needs no list of the CPU's mitigations
     "kvm": "host,-arch-capabilities",
 }
+NETWORK = "n0"
+"""The id of the network back end; the guest's one card hangs on it."""
 CONSOLE_BYTES = 256 * 1024
 """The console is kept in a ring inside QEMU and read over QMP: an endless writer fills neither the host's disk nor
 its memory, nobody has to read along, and the last bytes are the ones that stay. A file would need a watchdog, a pipe
@@ -62,7 +64,7 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
     shape = spec.shape
     accel = "tcg,thread=multi" if shape.accel == "tcg" else "kvm"
     share = "on" if spec.share else "off"
-    network = ",".join(["user", "id=n0", "restrict=on", *(forward_option(f) for f in spec.forwards)])
+    network = ",".join(["user", f"id={NETWORK}", "restrict=on", *(forward_option(f) for f in spec.forwards)])
     # fmt: off
     argv = [
         str(qemu),
@@ -85,7 +87,7 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
         "-device", "pvpanic",
         "-device", "virtio-rng-device",
         "-netdev", network,
-        "-device", "virtio-net-device,netdev=n0",
+        "-device", f"virtio-net-device,netdev={NETWORK}",
         "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",
     ]
     for index, fd in enumerate(ends.agent):

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stormcell.machine import console, network
+from stormcell.machine.argv import NETWORK
 from stormcell.machine.channel import Channel
 from stormcell.machine.events import ENDED, EventLog, end_reason
 from stormcell.machine.launch import Launched, launch
@@ -22,7 +23,7 @@ from stormcell.machine.model import (
     ProcessIdentity,
     Shape,
 )
-from stormcell.machine.process import has_ended, open_pidfd, read_identity, reap, wait_ended
+from stormcell.machine.process import has_ended, open_pidfd, process_state, read_identity, reap, wait_ended
 from stormcell.machine.qmp import Monitor, open_for_writing
 from stormcell.machine.sockets import Slot
 from stormcell.spec.errors import MachineDied, MachineError, SandboxNotFound, StormcellError
@@ -213,6 +214,22 @@ class Machine:
         """Let a paused guest go on."""
         await self._running().execute("cont")
 
+    async def set_link(self, up: bool) -> None:
+        """Plug the network cable in, or pull it: the guest's card loses its carrier."""
+        await self._running().execute("set_link", {"name": NETWORK, "up": up})
+
+    def freeze(self) -> None:
+        """SIGSTOP the whole process: nothing of it runs any more, its clocks go on as the host's do."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT; harmless when it runs or is gone."""
+        self._send(signal.SIGCONT)
+
+    def frozen(self) -> bool:
+        """Does the host's kernel show the process as stopped?"""
+        return process_state(self.identity) == "T"
+
     async def save_state(self, path: Path) -> None:
         """Stop the guest and write its device state to `path`; RAM is already in the shared memory file.
 
@@ -247,8 +264,13 @@ class Machine:
         return evidence
 
     def _signal(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._pidfd < 0:
+            return  # closed: it is nobody's to signal any more
         try:
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, number)
         except ProcessLookupError:
             pass
 

@@ -36,6 +36,15 @@ def identity_of(pid: int) -> ProcessIdentity | None:
         return None
 
 
+def process_state(identity: ProcessIdentity) -> str:
+    """One letter as in /proc/PID/stat (R, S, T, ...); empty when it is gone."""
+    try:
+        line = Path(f"/proc/{identity.pid}/stat").read_text(errors="replace")
+        return line.rpartition(")")[2].split()[0] if parse_stat(line) == identity else ""
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
 def read_identity(folder: Path) -> ProcessIdentity | None:
     """The identity that a machine's launcher wrote into its folder; None when it never got there."""
     try:

@@ -179,6 +179,11 @@ class AsyncSandbox:
             return self._link.last_console
         return await self._link.machine.console(lines)
 
+    @property
+    def machine(self) -> Machine:
+        """The virtual machine itself, for acts on it; another one after a cold boot."""
+        return self._link.machine
+
     def machine_events(self) -> list[dict[str, Any]]:
         """What QEMU reported by itself, oldest first."""
         return self._link.machine.events

@@ -6,10 +6,11 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from stormcell import faults
 from stormcell.engine.compile import planned_fault
+from stormcell.engine.hostacts import HostActs
 from stormcell.engine.receipts import receipt
 from stormcell.sandbox.asandbox import AsyncSandbox
 from stormcell.spec.fault import Command, Fault
@@ -70,9 +71,10 @@ def plan_of(fault: Fault, setup: Sequence[str], loads: Sequence[str], under: Seq
         LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
     ]
     steps += [WaitStep(id="settle", phase="before", seconds=settle)] if loads else []
-    steps += [ApplyStep(id="apply", phase="fault", fault="fault")]
+    on: Literal["guest", "host"] = "host" if fault.on_machine else "guest"
+    steps += [ApplyStep(id="apply", phase="fault", on=on, fault="fault")]
     steps += [RunStep(id=f"under.{n}", phase="under", command=shell(text)) for n, text in enumerate(under)]
-    steps += [UndoStep(id="undo", phase="undo", fault="fault")]
+    steps += [UndoStep(id="undo", phase="undo", on=on, fault="fault")]
     return Plan(
         experiment="trial", template="base", deadline_s=240, probes={}, faults={"fault": planned}, steps=tuple(steps)
     )
@@ -90,13 +92,36 @@ async def attempt(
     """Needs, setup, loads, the act, the commands under it, the undo."""
     fault = faults.parse(spec)
     plan = plan_of(fault, setup, loads, under, settle)
+    events = await carried_out(sandbox, plan)
+    return Trial(fault, receipt("fault", fault, plan, events), events)
+
+
+async def carried_out(sandbox: AsyncSandbox, plan: Plan) -> list[dict[str, Any]]:
+    """The runner's events, and those of the acts that it leaves to the host."""
+    events: list[dict[str, Any]] = []
+
+    def of_host(event: str, **fields: Any) -> None:
+        events.append(json.loads(json.dumps({"event": event, "on": "host", **fields})))
+
+    acts = HostActs(plan, sandbox, of_host)
+    steps = {step.id: step for step in plan.steps}
     runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=300)
     await runner.write_stdin(json.dumps({"plan": plan.model_dump(mode="json"), "start": 0}).encode() + b"\n")
-    written = b"".join([chunk async for chunk in runner.stdout()])
+    pending = b""
+    async for chunk in runner.stdout():
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            events.append(json.loads(line))
+            if events[-1]["event"] == "await":
+                step = steps[events[-1]["step"]]
+                assert isinstance(step, ApplyStep | UndoStep)
+                stop = await (acts.apply(step) if isinstance(step, ApplyStep) else acts.undo(step))
+                await runner.write_stdin(json.dumps(stop or {"go": step.id}).encode() + b"\n")
     await runner.wait()
-    events = [json.loads(line) for line in written.splitlines()]
-    assert events[-1]["event"] == "end", written[-1000:]
-    return Trial(fault, receipt("fault", fault, plan, events), events)
+    await acts.settle()
+    own = [event for event in events if event.get("on") != "host"]
+    assert own[-1]["event"] == "end", (own[-1], pending)
+    return events
 
 
 class Bench:

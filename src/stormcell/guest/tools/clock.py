@@ -8,6 +8,8 @@ from stormcell.guest.tools import common
 
 GOOD_NS = 50_000
 TRIES = 50
+GAP_NS = 2_000_000
+"""A busy loop of an emulated CPU takes far less between two looks."""
 
 
 def offset_ns() -> int:
@@ -27,6 +29,32 @@ def offset_ns() -> int:
 def offset() -> str:
     """Nanoseconds, as plain text."""
     return f"{offset_ns()}\n"
+
+
+def everything() -> dict[str, int]:
+    """All clocks of this moment, in nanoseconds."""
+    boottime = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return {
+        "boottime": boottime,
+        "realtime": boottime + offset_ns(),
+        "monotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+        "raw": time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW),
+    }
+
+
+def gaps(seconds: str) -> dict[str, float]:
+    """Look at the clock in a busy loop: how much of the time was missed in gaps that are no ordinary step."""
+    began = last = time.monotonic_ns()
+    end = began + round(float(seconds) * 1e9)
+    lost = longest = count = 0
+    while last < end:
+        now = time.monotonic_ns()
+        if now - last > GAP_NS:
+            lost += now - last
+            longest = max(longest, now - last)
+            count += 1
+        last = now
+    return {"seconds": (last - began) / 1e9, "lost_s": lost / 1e9, "longest_s": longest / 1e9, "gaps": count}
 
 
 def jump(nanoseconds: str) -> dict[str, int]:
@@ -54,6 +82,9 @@ def _set(offset_wanted: int) -> None:
         ) from error
 
 
+VERBS: dict[str, common.Verb] = {"offset": offset, "all": everything, "gaps": gaps, "jump": jump, "restore": restore}
+
+
 def main(argv: list[str]) -> int:
-    """`clock offset|jump|restore`."""
-    return common.serve("clock", {"offset": offset, "jump": jump, "restore": restore}, argv)
+    """Reads the clocks and moves the wall clock."""
+    return common.serve("clock", VERBS, argv)
