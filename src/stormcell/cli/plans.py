@@ -8,13 +8,13 @@ from typing import Any
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.load import Loaded
 from stormcell.spec.fault import Command
-from stormcell.spec.plan import Plan, Step
+from stormcell.spec.plan import Plan, PlannedAbort, PlannedFault, Step
 from stormcell.spec.units import duration_text
 
 
 def plan_data(loaded: Loaded) -> dict[str, Any]:
     """The plan as JSON data."""
-    return compile_plan(loaded.experiment, loaded.fault).model_dump(mode="json")
+    return compile_plan(loaded.experiment, loaded.disturbances).model_dump(mode="json")
 
 
 def show_plan(loaded: Loaded) -> None:
@@ -24,7 +24,7 @@ def show_plan(loaded: Loaded) -> None:
 
     from stormcell.cli.screen import Screen
 
-    plan = compile_plan(loaded.experiment, loaded.fault)
+    plan = compile_plan(loaded.experiment, loaded.disturbances)
     console = Screen(piped=None)
     console.print(f"[bold]{plan.experiment}[/bold]  {escape(plan.question)}")
     console.print(f"template {escape(plan.template)}, at most {duration_text(plan.deadline_s)}; nothing is started\n")
@@ -52,9 +52,13 @@ def _what(step: Step, plan: Plan) -> str:
             gate = "; otherwise void" if step.do == "probe" and step.gate else ""
             return f"{_probe(step.probe, plan)}: {bounds}{limit}{gate}"
         case "apply":
-            return _commands(plan.faults[step.fault].apply)
+            return _applied(plan.faults[step.fault])
         case "undo":
             return _commands(plan.faults[step.fault].undo) or "nothing to undo"
+        case "inventory":
+            return "what the guest consists of: queues, rules, mounts, sysctls, cgroups, clocks, processes"
+        case "watch":
+            return "\n".join(f"abort when {_condition(abort)}, every {abort.every_s:g} s" for abort in plan.aborts)
         case "wait":
             return (
                 f"until {plan.experiment} was {step.seconds:g} s under the fault"
@@ -64,6 +68,26 @@ def _what(step: Step, plan: Plan) -> str:
         case "machine":
             after = f", then a cold boot within {step.boot_within_s:g} s" if step.boot else ""
             return f"{step.action} by {step.mode}{after}"
+
+
+def _condition(abort: PlannedAbort) -> str:
+    return f"{abort.name} " + ", ".join(f"{bound.metric} {bound.text}" for bound in abort.bounds)
+
+
+def _applied(fault: PlannedFault) -> str:
+    """What is done at once, or every moment of the schedule."""
+    if not fault.moments:
+        return _commands(fault.apply)
+    lines = []
+    for moment in fault.moments:
+        level = fault.levels[moment.level] if fault.levels else None
+        commands = (
+            {"apply": level.apply, "change": level.change, "undo": level.undo}
+            if level
+            else {"apply": fault.apply, "undo": fault.undo}
+        )
+        lines.append(f"+{moment.at_s:g} s {moment.do}: {_commands(commands[moment.do])}")
+    return "\n".join(lines)
 
 
 def _probe(name: str, plan: Plan) -> str:

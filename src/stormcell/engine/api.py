@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stormcell.engine.compile import FAULT, compile_plan
+from stormcell.engine.compile import compile_plan
 from stormcell.engine.conductor import Conductor, OnEvent
 from stormcell.engine.folder import RunFolder, read_plan, read_receipts
 from stormcell.engine.load import Loaded, load_file, load_mapping
@@ -64,7 +64,7 @@ async def run_async(
     home = home or Home.current()
     loaded = _loaded(experiment, home)
     template = template or await build(loaded.recipe, home=home, progress=on_build)
-    plan = compile_plan(loaded.experiment, loaded.fault, template_digest=template.digest, seed=seed)
+    plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
     folder = RunFolder.create(runs or home.runs, plan.experiment)
     if loaded.text:
         folder.write("spec.yaml", loaded.text)
@@ -106,7 +106,7 @@ def _loaded(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, ho
 def _conclude(folder: RunFolder, loaded: Loaded, plan: Plan, events: list[dict[str, Any]]) -> Result:
     """Receipts, then the verdict. A judge that fails is an unknown outcome, never a pass."""
     try:
-        receipts = {FAULT: receipt(FAULT, loaded.fault, plan, events)}
+        receipts = {item.id: receipt(item, plan, events) for item in loaded.disturbances}
         folder.save_receipts(receipts)
         result = judge(plan, events, receipts)
     except StormcellError:

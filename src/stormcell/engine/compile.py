@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from stormcell.spec.experiment import Experiment, Load, Setup
+from stormcell.engine.timeline import ends_after, moments
+from stormcell.faults.machine_crash import MachineCrash
+from stormcell.spec.experiment import Abort, Experiment, Load, Setup
 from stormcell.spec.fault import Command, Fault
 from stormcell.spec.plan import (
     ApplyStep,
+    InventoryStep,
+    Level,
     LoadStep,
     MachineStep,
     NeedsStep,
     Phase,
     Plan,
+    PlannedAbort,
     PlannedFault,
     PlannedProbe,
     ProbeStep,
@@ -22,17 +28,21 @@ from stormcell.spec.plan import (
     UndoStep,
     UnloadStep,
     WaitStep,
+    WatchStep,
 )
 from stormcell.spec.probe import Probe, Run
+from stormcell.spec.schedule import Disturbance
 
-FAULT = "fault"
-"""The id of an experiment's fault in its plan; receipts are filed under it."""
+FEW = 5
+"""Attempts of one look at an abort condition."""
 
 
-def compile_plan(experiment: Experiment, fault: Fault, *, template_digest: str = "", seed: int = 0) -> Plan:
+def compile_plan(
+    experiment: Experiment, disturbances: Sequence[Disturbance], *, template_digest: str = "", seed: int = 0
+) -> Plan:
     """The timed steps of one run, in order."""
-    crash = fault.on_machine and not fault.plan().apply
-    middle = _on_machine(experiment, fault) if crash else _under(experiment, "host" if fault.on_machine else "guest")
+    crash = next((d for d in disturbances if isinstance(d.fault, MachineCrash)), None)
+    middle = _crash(experiment, crash) if crash is not None else _middle(experiment, disturbances)
     return Plan(
         experiment=experiment.name,
         question=experiment.question,
@@ -40,17 +50,19 @@ def compile_plan(experiment: Experiment, fault: Fault, *, template_digest: str =
         template_digest=template_digest,
         seed=seed,
         deadline_s=experiment.deadline,
+        ttl_s=experiment.ttl,
         prediction=experiment.prediction,
         open_ports=experiment.open_ports,
         raw_state=experiment.raw_state,
         probes={probe.name: _planned_probe(probe) for probe in experiment.steady_state},
-        faults={FAULT: planned_fault(fault)},
-        steps=(*_first(experiment), *middle),
+        faults={item.id: planned(item, seed) for item in disturbances},
+        aborts=tuple(_planned_abort(experiment, abort) for abort in experiment.abort),
+        steps=(*_first(experiment, disturbances), *middle),
     )
 
 
-def _first(experiment: Experiment) -> list[Step]:
-    steps: list[Step] = [NeedsStep(id="needs.fault", phase="setup", fault=FAULT)]
+def _first(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list[Step]:
+    steps: list[Step] = [NeedsStep(id=f"needs.{item.id}", phase="setup", fault=item.id) for item in disturbances]
     for number, setup in enumerate(experiment.setup, 1):
         steps.append(RunStep(id=f"setup.{number}", phase="setup", command=_command(setup)))
     for load in experiment.load:
@@ -59,27 +71,37 @@ def _first(experiment: Experiment) -> list[Step]:
     return steps
 
 
-def _under(experiment: Experiment, on: Literal["guest", "host"]) -> list[Step]:
-    steps: list[Step] = [ApplyStep(id="apply.fault", phase="fault", on=on, fault=FAULT)]
+def _middle(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list[Step]:
+    steps: list[Step] = [InventoryStep(id="inventory.before", phase="before", label="before")]
+    if experiment.abort:
+        steps.append(WatchStep(id="watch", phase="fault"))
+    for item in disturbances:
+        steps.append(ApplyStep(id=f"apply.{item.id}", phase="fault", on=_carrier(item), fault=item.id))
     if experiment.settle:
         steps.append(WaitStep(id="settle", phase="under", seconds=experiment.settle))
     steps += _probes(experiment, "under")
-    if experiment.hold:
-        steps.append(WaitStep(id="hold", phase="under", seconds=experiment.hold, since_act=True))
-    steps.append(UndoStep(id="undo.fault", phase="undo", on=on, fault=FAULT))
+    if hold := max([experiment.hold, *(ends_after(d.schedule) for d in disturbances if d.schedule)]):
+        steps.append(WaitStep(id="hold", phase="under", seconds=hold, since_act=True))
+    for item in reversed(disturbances):
+        steps.append(UndoStep(id=f"undo.{item.id}", phase="undo", on=_carrier(item), fault=item.id))
     steps += _unload(experiment, "undo")
     steps += _recovery(experiment)
+    steps.append(InventoryStep(id="inventory.undone", phase="end", label="undone"))
     steps += _unload(experiment, "end")
     return steps
 
 
-def _on_machine(experiment: Experiment, fault: Fault) -> list[Step]:
+def _carrier(item: Disturbance) -> Literal["guest", "host"]:
+    return "host" if item.fault.on_machine else "guest"
+
+
+def _crash(experiment: Experiment, item: Disturbance) -> list[Step]:
     """A crash takes the load and the runner with it; what is left to ask is whether the next boot recovers."""
-    params = fault.params()
+    params = item.fault.params()
     act = MachineStep(
-        id="act.fault",
+        id=f"act.{item.id}",
         phase="fault",
-        fault=FAULT,
+        fault=item.id,
         mode=params["mode"],
         boot=bool(params["boot"]),
         boot_within_s=experiment.cold_boot_within,
@@ -148,9 +170,32 @@ def _planned_probe(probe: Probe) -> PlannedProbe:
     return PlannedProbe(kind=probe.kind, vantage=probe.vantage, spec=spec)
 
 
-def planned_fault(fault: Fault) -> PlannedFault:
+def _planned_abort(experiment: Experiment, abort: Abort) -> PlannedAbort:
+    probe = next((probe for probe in experiment.steady_state if probe.name == abort.probe), None)
+    spec: dict[str, Any] = {}
+    if probe is not None:
+        spec = dict(_planned_probe(probe).spec)
+        if probe.kind in ("http", "tcp"):
+            spec |= {"rate": None, "duration": None, "count": min(spec.get("count") or FEW, FEW)}
+    return PlannedAbort(
+        name=abort.name,
+        every_s=abort.every,
+        bounds=abort.bounds(probe.kind if probe is not None else "command"),
+        probe=abort.probe,
+        spec=spec,
+        file=abort.file,
+        key=abort.key,
+    )
+
+
+def planned(item: Disturbance, seed: int = 0) -> PlannedFault:
     """A fault's part of a plan."""
-    act = fault.plan()
+    act, fault = item.fault.plan(), item.fault
+    levels = [_level(level) for level in item.levels]
+    for number in range(1, len(levels)):
+        change = item.levels[number - 1].change(item.levels[number])
+        levels[number] = levels[number].model_copy(update={"change": change or ()})
+    in_place = [bool(level.change) for level in levels]
     return PlannedFault(
         kind=fault.kind,
         params=fault.params(),
@@ -161,4 +206,11 @@ def planned_fault(fault: Fault) -> PlannedFault:
         read=act.read,
         warm=act.warm,
         cannot_know=fault.cannot_know(),
+        levels=tuple(levels),
+        moments=moments(item.schedule, f"{seed}/{item.id}", in_place) if item.schedule else (),
     )
+
+
+def _level(fault: Fault) -> Level:
+    act = fault.plan()
+    return Level(params=fault.params(), apply=act.apply, undo=act.undo, read=act.read)

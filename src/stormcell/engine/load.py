@@ -7,23 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from stormcell import faults
+from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec import yamlfile
 from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.fault import Fault
 from stormcell.spec.home import Home
 from stormcell.spec.recipe import Recipe
+from stormcell.spec.schedule import Disturbance, Ramp, Schedule
 from stormcell.spec.value import nearest
+from stormcell.spec.yamlfile import Document
 from stormcell.template.store import find
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A checked experiment with its fault and its recipe. `text` is the file as it was read."""
+    """A checked experiment with its faults and its recipe. `text` is the file as it was read."""
 
     experiment: Experiment
-    fault: Fault
+    disturbances: tuple[Disturbance, ...]
     recipe: Recipe
     source: str
     text: str = ""
@@ -33,10 +38,8 @@ def load_file(path: Path, home: Home | None = None) -> Loaded:
     """Read and check an experiment file. Raises SpecError or TemplateNotFound; nothing was started."""
     document = yamlfile.load(path, "experiment")
     experiment = yamlfile.validated(document, Experiment.model_validate, "experiment")
-    fault = yamlfile.validated(document, lambda data: faults.parse(data["fault"]), "fault", at=("fault",))
     recipe = _recipe(experiment, path.parent, document.where(("template",)), home)
-    _check_services(fault, recipe, document.where(("fault", "service")))
-    return Loaded(experiment, fault, recipe, str(path), document.text)
+    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, str(path), document.text)
 
 
 def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = None, home: Home | None = None) -> Loaded:
@@ -45,10 +48,71 @@ def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = Non
     experiment = (
         data if isinstance(data, Experiment) else yamlfile.validated(document, Experiment.model_validate, "experiment")
     )
-    fault = yamlfile.validated(document, lambda _: faults.parse(experiment.fault), "fault", at=("fault",))
     recipe = _recipe(experiment, folder or Path.cwd(), "template", home)
-    _check_services(fault, recipe, "fault.service")
-    return Loaded(experiment, fault, recipe, "experiment")
+    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, "experiment")
+
+
+def _disturbances(experiment: Experiment, document: Document, recipe: Recipe) -> tuple[Disturbance, ...]:
+    """Every fault with its schedule. Raises SpecError, also for two that cannot be together."""
+    found: list[Disturbance] = []
+    for number, (name, mapping) in enumerate(experiment.disturbances.items(), 1):
+        at: tuple[str, ...] = ("fault",) if experiment.faults is None else ("faults", name)
+        one = disturbance(name, number, mapping, document, at)
+        _check_services(one.fault, recipe, document.where((*at, "service")))
+        for other in found:
+            _check_together(other, one, document.where(at))
+        found.append(one)
+    return tuple(found)
+
+
+def disturbance(
+    name: str, number: int, mapping: Mapping[str, Any], document: Document | None = None, at: tuple[str, ...] = ()
+) -> Disturbance:
+    """One fault from its mapping, which may hold a `schedule`. Raises SpecError."""
+    document = document or Document(mapping, name)
+    params = {key: value for key, value in mapping.items() if key != "schedule"}
+    fault = yamlfile.validated(document, lambda _: faults.parse(params), name, at=at).named(name, number)
+    if mapping.get("schedule") is None:
+        return Disturbance(fault)
+    there = (*at, "schedule")
+    schedule = yamlfile.validated(document, lambda _: Schedule.model_validate(mapping["schedule"]), name, at=there)
+    if fault.on_machine:
+        raise SpecError(
+            f"{fault.kind} has no schedule", where=document.where(there),
+            rule="schedules run on the guest's clock, and this fault is carried out by the host",
+        )  # fmt: skip
+    if schedule.ramp is None:
+        return Disturbance(fault, schedule)
+    return _ramp(fault, schedule, schedule.ramp, params, document, there)
+
+
+def _ramp(
+    fault: Fault, schedule: Schedule, ramp: Ramp, params: Mapping[str, Any], document: Document, at: tuple[str, ...]
+) -> Disturbance:
+    where = document.where((*at, "ramp"))
+    if ramp.parameter not in type(fault).model_fields:
+        hint = nearest(ramp.parameter, type(fault).model_fields)
+        raise SpecError(f"{fault.kind} has no parameter '{ramp.parameter}'; {hint}", where=where)
+    levels = []
+    for value in ramp.through:
+        try:
+            level = faults.parse({**params, ramp.parameter: value})
+        except ValidationError as error:
+            why = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise SpecError(f"ramp: {ramp.parameter} = {value}: {why}", where=where) from error
+        levels.append(level.named(fault.id, fault.number))
+    return Disturbance(levels[0], schedule, tuple(levels))
+
+
+def _check_together(one: Disturbance, other: Disturbance, where: str) -> None:
+    """Raises SpecError when they cannot be in force at the same time."""
+    for first in one.levels or (one.fault,):
+        for second in other.levels or (other.fault,):
+            why = first.conflicts(second) or second.conflicts(first)
+            if isinstance(first, MachineCrash) or isinstance(second, MachineCrash):
+                why = "a crash takes the guest with every other fault in it"
+            if why:
+                raise SpecError(f"'{one.id}' and '{other.id}' cannot be together: {why}", where=where)
 
 
 def _recipe(experiment: Experiment, folder: Path, where: str, home: Home | None) -> Recipe:

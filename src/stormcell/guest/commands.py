@@ -14,6 +14,8 @@ COMMANDS: dict[str, str] = {
     "service": "stormcell.guest.control:main",
     "run-plan": "stormcell.guest.runner:main",
     "undo": "stormcell.guest.undo:main",
+    "watchdog": "stormcell.guest.watchdog:main",
+    "inventory": "stormcell.guest.inventory:main",
     "needs": "stormcell.guest.needs:main",
     "probe": "stormcell.guest.probes:main",
     "cgroup": "stormcell.guest.tools.cgroup:main",

@@ -9,11 +9,20 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
     output     exit (null: it did not end by itself), out, err, truncated
     load       load, state: started {pid} | exited {exit, out, err, truncated, seconds} | stopped {..., note}
     probe      probe, vantage, began, samples, metrics, checks, holds, measured, detail     (measure.report)
+    watchdog   pid, ttl_s: armed, before the first act
     reading    fault, label: before | during | after | undone, reading
     receipt    fault, undo: written before the act, placeholders filled in
     applied    fault, ok, outputs
     undone     fault, ok, outputs
+    inventory  label: before {sizes} | undone {differences: [{what, name, before, undone}]}
+    moment     fault, number, do, level: a turn of a schedule begins
+    abort      condition, checks, text: an abort condition is met
+    recovered_by  who, why, text: the watchdog has undone what the runner did not
     recovered  probe, vantage, attempts, began_s, seconds, and the last try as in `probe`
+
+The readings, receipts and acts of a schedule have a `cycle` (each act or change in place is one, from 0; 0 is not
+written), a `level` (of a ramp) and `at`, the time at which it was; `t` is when it was passed on.
+
     await      a step of the host's; {"go": step} is waited for
     stop       code, text: the run ends early; what was begun is undone after this
     end        always the last one

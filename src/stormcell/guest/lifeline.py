@@ -91,8 +91,8 @@ class Lifeline:
         finally:
             self.closing = closing
 
-    def sleep(self, seconds: float) -> None:
-        """Raises Stop."""
+    def sleep(self, seconds: float | None) -> None:
+        """Raises Stop. None: until then."""
         self.until(lambda: False, seconds)
 
     def wait(self, fd: int, seconds: float) -> bool:

@@ -56,6 +56,16 @@ def receipt_path(fault: str) -> str:
     return os.path.join(os.environ.get(RECEIPTS_VARIABLE, RECEIPTS), f"{fault}.json")
 
 
+def receipts_there() -> list[str]:
+    """Names of the faults that are begun and not undone, the latest first."""
+    folder = os.path.dirname(receipt_path("x"))
+    try:
+        found = [entry for entry in os.scandir(folder) if entry.name.endswith(".json")]
+    except FileNotFoundError:
+        return []
+    return [e.name.removesuffix(".json") for e in sorted(found, key=lambda e: e.stat().st_mtime_ns, reverse=True)]
+
+
 def save_receipt(fault: str, receipt: Mapping[str, Any]) -> None:
     """Durable when this returns. Raises OSError."""
     path = receipt_path(fault)

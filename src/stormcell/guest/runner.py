@@ -2,7 +2,9 @@
 
 Reads one line {"plan", "start", "undo_receipts"?} on stdin, then {"go": STEP} for each step of the host's that it
 awaits; {"stop": CODE, "text": ...} at any time ends the run early. The end of stdin means that the host is gone.
-Whatever ends the run after an act began, everything begun is undone and every load stopped before `end` is written.
+Whatever ends the run after an act began, everything begun is undone and every load stopped before `end` is written;
+if this process dies first, a watchdog undoes it (watchdog.py). Faults with a schedule and abort conditions are children
+of this process, which write events for it to pass on (offspring.py).
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stormcell.guest import measure, probes, readings, recovery
+from stormcell.guest import aborts, inventory, measure, probes, readings, recovery, timeline
+from stormcell.guest.acts import Act, failure
 from stormcell.guest.events import Events
 from stormcell.guest.lifeline import Lifeline, Stop
 from stormcell.guest.loads import Loads
 from stormcell.guest.needs import missing
-from stormcell.guest.running import Finished, Runnery
+from stormcell.guest.offspring import Offspring
+from stormcell.guest.running import Runnery
+from stormcell.guest.watchdog import Watchdog
 
 _FIRST_LINE_S = 30.0
 _LOAD_GRACE_S = 5.0
+_WATCHDOG_SPARE_S = 30.0
+"""The runner's own deadline comes first: the watchdog is for one that cannot act any more."""
 Step = Mapping[str, Any]
 
 
@@ -36,8 +43,12 @@ class Runner:
         self._events = events
         self._runnery = Runnery(lifeline)
         self._loads = Loads(lifeline, self._runnery.forest, events)
-        self._begun: dict[str, list[dict[str, Any]]] = {}
-        self._acted_at = 0.0
+        self._acts: dict[str, Act] = {}
+        self._timelines: dict[str, Offspring] = {}
+        self._watch: Offspring | None = None
+        self._watchdog: Watchdog | None = None
+        self._inventory: inventory.Inventory = {}
+        self._acted_at: float | None = None
         self._undone_at = 0.0
         self._steps: dict[str, Callable[[Step], None]] = {
             "run": self._run,
@@ -48,13 +59,15 @@ class Runner:
             "apply": lambda step: self._apply(step["fault"]),
             "wait": self._wait,
             "undo": lambda step: self._undo(step["fault"]),
+            "inventory": lambda step: self._take_inventory(step["label"]),
+            "watch": lambda _: self._watch_aborts(),
             "recover": self._recover,
         }
 
     def adopt(self, undo_receipts: Mapping[str, Mapping[str, Any]]) -> None:
         """Faults that an earlier runner began and that this one has to undo."""
         for fault, receipt in undo_receipts.items():
-            self._begun[fault] = list(receipt["undo"])
+            self._act(fault).adopt(list(receipt["undo"]))
 
     def perform(self) -> bool:
         """All steps. False when the run ended early; what was begun is undone in either case."""
@@ -78,7 +91,8 @@ class Runner:
         if step["on"] == "host":
             self._await(step["id"])
             if step["do"] in ("apply", "undo"):
-                self._acted_at = self._undone_at = self._lifeline.now()
+                self._undone_at = self._lifeline.now()
+                self._acted_at = self._undone_at if self._acted_at is None else self._acted_at
         elif step["do"] in self._steps:
             self._steps[step["do"]](step)
         else:
@@ -86,8 +100,10 @@ class Runner:
 
     def _clean_up(self) -> None:
         self._lifeline.closing = True
-        jobs = [partial(self._undo, fault) for fault in reversed(self._begun)]
-        for job in (*jobs, partial(self._loads.stop_all, _LOAD_GRACE_S)):
+        begun = [name for name in reversed(self._acts) if self._acts[name].begun or name in self._timelines]
+        jobs: list[Callable[[], object]] = [self._end_watch, *(partial(self._undo, fault) for fault in begun)]
+        jobs += [partial(self._loads.stop_all, _LOAD_GRACE_S), self._disarm]
+        for job in jobs:
             try:
                 job()
             except Exception as error:
@@ -103,7 +119,7 @@ class Runner:
         done = self._runnery.run(step["command"])
         self._events.emit("output", **done.output())
         if not readings.accepted(step["command"], done.output()):
-            raise Stop("setup_failed", f"the step '{step['id']}' {_failure(done)}")
+            raise Stop("setup_failed", f"the step '{step['id']}' {failure(done)}")
 
     def _needs(self, step: Step) -> None:
         fault = self._plan["faults"][step["fault"]]
@@ -150,54 +166,108 @@ class Runner:
         self._events.emit("recovered", probe=name, vantage="guest", **fields)
 
     def _wait(self, step: Step) -> None:
-        since = self._lifeline.now() - self._acted_at if step["since_act"] else 0.0
+        since = self._lifeline.now() - (self._acted_at or 0.0) if step["since_act"] else 0.0
         self._lifeline.sleep(max(0.0, step["seconds"] - since))
 
-    def _reading(self, name: str, label: str) -> dict[str, Any]:
-        reading = readings.take_reading(self._plan["faults"][name]["read"], self._runnery.run, self._lifeline.now())
-        self._events.emit("reading", fault=name, label=label, reading=reading)
-        return reading
+    def _act(self, name: str) -> Act:
+        if name not in self._acts:
+            planned, emit = self._plan["faults"][name], self._events.emit
+            self._acts[name] = Act(name, planned, self._runnery.run, emit, self._lifeline.now)
+        return self._acts[name]
 
     def _apply(self, name: str) -> None:
-        fault = self._plan["faults"][name]
-        before = self._reading(name, "before")
-        undo = readings.filled_in(fault["undo"], before)
-        readings.save_receipt(name, {"fault": name, "kind": fault["kind"], "undo": undo, "before": before})
-        self._events.emit("receipt", fault=name, undo=undo)
-        self._begun[name] = undo
-        outputs: list[dict[str, Any]] = []
-        for command in fault["apply"]:
-            done = self._runnery.run(command)
-            outputs.append(done.output())
-            if not readings.accepted(command, outputs[-1]):
-                self._events.emit("applied", fault=name, ok=False, outputs=outputs)
-                raise Stop("apply_failed", f"{fault['kind']}: `{' '.join(command['argv'])}` {_failure(done)}")
-        self._acted_at = self._lifeline.now()
-        self._events.emit("applied", fault=name, ok=True, outputs=outputs)
-        self._reading(name, "during")
+        self._arm()
+        act = self._act(name)
+        planned = self._plan["faults"][name]
+        if planned.get("moments"):
+            began = self._lifeline.now()
+            work = timeline.work(name, planned, began)
+            self._timelines[name] = Offspring(self._lifeline, work, partial(self._heard, f"the schedule of '{name}'"))
+        else:
+            act.begin()
+        if self._acted_at is None:
+            self._acted_at = self._lifeline.now()
 
     def _undo(self, name: str) -> None:
-        undo = self._begun.get(name)
-        if undo is None:
+        self._end_watch()
+        act, child = self._act(name), self._timelines.pop(name, None)
+        if child is None and not act.begun:
             raise Stop("runner_error", f"'{name}' was not begun by this runner, and no receipt of it was given")
         closing, self._lifeline.closing = self._lifeline.closing, True
-        del self._begun[name]
         try:
-            self._reading(name, "after")
+            if child is not None:
+                child.stop()
+                self._end_for(name)
+            else:
+                act.end()
         finally:
-            ok, outputs = readings.undo_all(undo, self._runnery.run)
             self._undone_at = self._lifeline.now()
-            if ok:
-                readings.forget_receipt(name)
-            self._events.emit("undone", fault=name, ok=ok, outputs=outputs)
-            self._reading(name, "undone")
             self._lifeline.closing = closing
 
+    def _end_for(self, name: str) -> None:
+        """What a schedule's process did not take back itself, because it was killed."""
+        try:
+            receipt = readings.load_receipt(name)
+        except FileNotFoundError:
+            return
+        act = self._act(name)
+        act.adopt(receipt["undo"])
+        act.end()
 
-def _failure(done: Finished) -> str:
-    how = f"ended with exit code {done.outcome}" if isinstance(done.outcome, int) else f"failed ({done.outcome})"
-    said = (done.err.strip() or done.out.strip())[-400:]
-    return f"{how}: {said}" if said else how
+    def _heard(self, who: str, said: Mapping[str, Any]) -> None:
+        """An event of a child."""
+        event, fields = said["event"], {key: value for key, value in said.items() if key != "event"}
+        if event == "stop":
+            self._lifeline.stop(
+                said["code"], f"{who}: {said['text']}" if said["code"] == "runner_error" else said["text"]
+            )
+            return
+        self._events.emit(event, **fields)
+        if event == "abort":
+            self._lifeline.stop("aborted", said["text"])
+
+    def _watch_aborts(self) -> None:
+        kinds = {name: probe["kind"] for name, probe in self._plan["probes"].items()}
+        work = aborts.work(self._plan["aborts"], kinds, self._plan["seed"])
+        self._watch = Offspring(self._lifeline, work, partial(self._heard, "the abort conditions"))
+
+    def _end_watch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.kill()
+
+    def _take_inventory(self, label: str) -> None:
+        found = inventory.take(self._runnery.run)
+        if label == "before":
+            self._inventory = found
+            self._events.emit("inventory", label=label, sizes={name: len(items) for name, items in found.items()})
+        else:
+            self._events.emit("inventory", label=label, differences=inventory.differences(self._inventory, found))
+
+    def _arm(self) -> None:
+        """The watchdog, before the first act."""
+        if self._watchdog is None:
+            ttl = self._plan.get("ttl_s") or self._plan["deadline_s"] + _WATCHDOG_SPARE_S
+            dog = self._watchdog = Watchdog(ttl)
+            os.set_blocking(dog.notice, False)
+            self._lifeline.loop.watch(dog.notice, lambda _: self._noticed(dog.notice))
+            self._events.emit("watchdog", pid=dog.pid, ttl_s=ttl)
+
+    def _noticed(self, notice: int) -> None:
+        try:
+            said = os.read(notice, 1 << 20)
+        except BlockingIOError:
+            return
+        if said:
+            ttl = self._plan["ttl_s"]
+            self._events.emit("recovered_by", who="watchdog", why="ttl", text=said.decode(errors="replace"))
+            self._lifeline.stop("ttl", f"the ttl of {ttl:g} s passed; the watchdog has undone the faults")
+
+    def _disarm(self) -> None:
+        dog, self._watchdog = self._watchdog, None
+        if dog is not None:
+            self._lifeline.loop.unwatch(dog.notice)
+            dog.disarm()
 
 
 def _identity() -> dict[str, Any]:

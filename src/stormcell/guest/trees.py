@@ -157,7 +157,7 @@ class Forest:
             return MarkedTree()
         self._full = [tree for tree in self._full if not tree.remove()]
         number, self._next = self._next, self._next + 1
-        return Cgroup.make(f"{self._root}/{number}")
+        return Cgroup.make(f"{self._root}/{os.getpid()}.{number}")
 
     def fell(self, tree: Tree) -> None:
         """The command is over; what it left running in the background keeps its cgroup."""

@@ -49,7 +49,7 @@ class Case:
         """Those that were begun: all of them in a run that was not stopped, else those with a receipt written."""
         if not self.stops:
             return list(self.planned_faults)
-        written = {event.get("fault") for event in (*self.of("receipt", "guest"), *self.of("receipt", "host"))}
+        written = {event.get("fault") for event in self.events if event["event"] == "receipt"}
         return [fault for fault in self.planned_faults if fault in written]
 
     @property

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from stormcell.judge.case import Case
 from stormcell.judge.probes import Measurement
 from stormcell.judge.wording import PHASES, broken, seconds
-from stormcell.spec.plan import ApplyStep, MachineStep, ProbeStep, RecoverStep, UndoStep
+from stormcell.spec.plan import ApplyStep, InventoryStep, MachineStep, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Verdict
 
@@ -23,9 +23,13 @@ class Rule:
     find: Callable[[Case], Iterator[str]]
 
 
+MOST_NAMED = 5
+"""Differences that are told one by one."""
+
 HOST_LOSSES = ("guest_lost", "guest_protocol", "host_error", "runner_gone")
-STOPS = ("setup_failed", "unsupported", "load_failed", "apply_failed", "broken_before", "measured_nothing")
-"""Early ends after which a run is void; every other one leaves the outcome unknown."""
+STOPS = ("setup_failed", "unsupported", "load_failed", "apply_failed", "broken_before", "measured_nothing", "ttl")
+"""Early ends after which a run is void. ABORTED is a finding; every other one leaves the outcome unknown."""
+ABORTED = "aborted"
 
 
 def _lost(code: str, case: Case) -> Iterator[str]:
@@ -49,7 +53,7 @@ def _lost_otherwise(case: Case) -> Iterator[str]:
         if event.get("code") not in known:
             yield str(event.get("text") or "the outcome was lost")
     for event in case.stops:
-        if event.get("code") not in (*STOPS, *known, "runner_error"):
+        if event.get("code") not in (*STOPS, ABORTED, *known, "runner_error"):
             yield f"the runner stopped for a reason that is not known here ({event.get('code')}): {event.get('text')}"
 
 
@@ -78,6 +82,9 @@ def _incomplete(case: Case) -> Iterator[str]:
             kind = "applied" if isinstance(step, ApplyStep) else "undone"
             if step.fault not in done[kind, step.on]:
                 yield f"there is no event '{kind}' of '{step.fault}'"
+        elif isinstance(step, InventoryStep):
+            if not any(event.get("label") == step.label for event in case.of("inventory", "guest")):
+                yield f"there is no inventory '{step.label}'"
         elif isinstance(step, MachineStep):
             known = case.machine(step)
             if "act" not in known:
@@ -152,7 +159,7 @@ def _never_acted(case: Case) -> Iterator[str]:
 
 
 def _receipt_missing(case: Case) -> Iterator[str]:
-    if case.stops or not case.ended:
+    if not case.ended or any(event.get("code") != ABORTED for event in case.stops):
         return
     for fault in case.begun_faults:
         receipt = case.receipts.get(fault)
@@ -188,6 +195,22 @@ def _not_undone(case: Case) -> Iterator[str]:
             yield f"the undo of {receipt.kind} failed"
         if receipt.clean is False:
             yield f"something of {receipt.kind} is left after the undo"
+
+
+def _left_behind(case: Case) -> Iterator[str]:
+    """Whatever in the guest is not as it was before the first act, whoever changed it."""
+    for event in case.of("inventory", "guest"):
+        found = [item for item in event.get("differences") or () if isinstance(item, Mapping)]
+        for item in found[:MOST_NAMED]:
+            was, now = (_short(item.get(key)) for key in ("before", "undone"))
+            yield f"after the undo {item.get('what')} '{_short(item.get('name'))}' differs: it was {was}, it is {now}"
+        if len(found) > MOST_NAMED:
+            yield f"after the undo {len(found) - MOST_NAMED} more things differ from before"
+
+
+def _short(value: object) -> str:
+    text = "not there" if value is None else " ".join(str(value).split()) or "empty"
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def _out_of_bounds(case: Case) -> Iterator[str]:
@@ -243,13 +266,16 @@ RULES: tuple[Rule, ...] = (
     Rule(Verdict.VOID, "broken_before", _broken_before),
     Rule(Verdict.VOID, "measured_nothing", _measured_nothing),
     Rule(Verdict.VOID, "no_fault", _no_fault),
+    Rule(Verdict.VOID, "ttl", partial(_stopped, "ttl")),
     Rule(Verdict.VOID, "apply_failed", _apply_failed),
     Rule(Verdict.VOID, "not_in_force", _not_in_force),
     Rule(Verdict.VOID, "never_acted", _never_acted),
     Rule(Verdict.VOID, "receipt_missing", _receipt_missing),
     Rule(Verdict.VOID, "guest_disagrees", _disagree),
     Rule(Verdict.FAILED, "not_recovered", _not_undone),
+    Rule(Verdict.FAILED, "left_behind", _left_behind),
     Rule(Verdict.FAILED, "not_booted", _not_booted),
+    Rule(Verdict.FAILED, ABORTED, partial(_stopped, ABORTED)),
     Rule(Verdict.FAILED, "out_of_bounds", _out_of_bounds),
     Rule(Verdict.FAILED, "recovery_failed", _recovery_failed),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from stormcell.judge import limits
 from stormcell.judge.case import Case, build
 from stormcell.judge.probes import failing
-from stormcell.judge.rules import RULES
+from stormcell.judge.rules import ABORTED, RULES
 from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import FaultResult, Reason, Result, Verdict
@@ -44,6 +44,7 @@ def _result(case: Case) -> Result:
         probes=tuple(m.result for m in case.measurements),
         faults=tuple(_fault(fault, receipt) for fault, receipt in case.receipts.items()),
         cannot_know=limits.sentences(case),
+        aborted=any(event.get("code") == ABORTED for event in case.stops),
         guest_seconds=case.guest_seconds,
         info=_info(case),
     )

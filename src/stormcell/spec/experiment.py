@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from stormcell.spec.fault import Fault
-from stormcell.spec.probe import Probe, Run
+from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
 from stormcell.spec.value import Value
 from stormcell.spec.verdict import Prediction, Verdict
@@ -47,10 +48,44 @@ class Recovery(Value):
     every: Duration = 0.5
 
 
+class Abort(Value):
+    """A condition that ends the fault and the run early: what a probe measures, or a number in a file of the guest."""
+
+    probe: str | None = None
+    """A probe of the steady state that looks from the guest; measured again and again, with few attempts each time."""
+    file: str | None = Field(default=None, pattern=r"^/")
+    """A file with one number, or with `key value` lines (cgroup v2); then `key` says which."""
+    key: str | None = None
+    when: dict[str, Any] | str | float
+    """For a probe a bound on its metrics (`{success_rate: "< 50%"}`), for a file a bound on the number (`"> 3"`)."""
+    every: Duration = 1.0
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Abort:
+        if (self.probe is None) == (self.file is None):
+            raise ValueError("one of 'probe' and 'file' is needed, and only one")
+        if isinstance(self.when, dict) != (self.probe is not None):
+            raise ValueError("'when' is a mapping of metrics for a probe, and one bound like '> 3' for a file")
+        if self.key is not None and self.file is None:
+            raise ValueError("'key' is about a file")
+        if self.every < 0.05:
+            raise ValueError("'every' is at least 50ms")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it is called in events and reasons."""
+        return self.probe or " ".join(filter(None, (self.file, self.key)))
+
+    def bounds(self, kind: str) -> tuple[Tolerance, ...]:
+        """What must not become true. `kind` is that of the probe. Raises ValueError."""
+        return tolerances(kind, self.when if isinstance(self.when, dict) else {"number": self.when})
+
+
 class Experiment(Value):
     """One question to one machine.
 
-    `fault` stays a mapping here; the catalogue reads it, so that this module needs to know no fault.
+    A fault stays a mapping here; the catalogue reads it, so that this module needs to know no fault.
     """
 
     stormcell: Literal[1] = 1
@@ -61,7 +96,12 @@ class Experiment(Value):
     setup: tuple[Setup, ...] = ()
     load: tuple[Load, ...] = ()
     steady_state: tuple[Probe, ...] = Field(min_length=1)
-    fault: dict[str, Any]
+    fault: dict[str, Any] | None = None
+    """Its kind, its parameters, and perhaps a `schedule`."""
+    faults: dict[str, dict[str, Any]] | None = None
+    """Several faults by name, applied in this order and undone in the reverse one."""
+    abort: tuple[Abort, ...] = ()
+    """Conditions that end the run early."""
     settle: Duration = 0.0
     """Waited between the act and the first probe under the fault."""
     hold: Duration = 0.0
@@ -71,6 +111,8 @@ class Experiment(Value):
     """`survives`, `fails`, or `{fails: PROBE}`; written before the run, never after."""
     deadline: Duration = 600.0
     """The run is `unknown` when it has not ended by then."""
+    ttl: Duration | None = None
+    """So long after the first act a watchdog in the guest undoes every fault, whatever happened to the run."""
     raw_state: bool = False
     """Use the restored guest as it is: old clock, same entropy and identity as every other."""
     cold_boot_within: Duration = 120.0
@@ -78,7 +120,17 @@ class Experiment(Value):
     @field_validator("fault", mode="before")
     @classmethod
     def _from_python(cls, value: Any) -> Any:
-        return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
+        return _as_mapping(value)
+
+    @field_validator("faults", mode="before")
+    @classmethod
+    def _each_from_python(cls, value: Any) -> Any:
+        return {name: _as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+    @property
+    def disturbances(self) -> dict[str, dict[str, Any]]:
+        """Every fault's mapping by its name, in order; a single one is called `fault`."""
+        return self.faults if self.faults is not None else {"fault": self.fault or {}}
 
     @property
     def prediction(self) -> Prediction | None:
@@ -99,8 +151,16 @@ class Experiment(Value):
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:
                 raise ValueError(f"two entries for {what} '{twice[0]}': results could not be told apart")
-        if "kind" not in self.fault:
-            raise ValueError("'fault' needs a 'kind', for example {kind: net.delay, device: lo, delay: 300ms}")
+        if (self.fault is None) == (self.faults is None):
+            raise ValueError("one of 'fault' and 'faults' is needed, and only one")
+        if self.faults is not None and not self.faults:
+            raise ValueError("'faults' is empty: nothing would be asked of the system")
+        for name, fault in self.disturbances.items():
+            if not re.match(NAME, name):
+                raise ValueError(f"'{name}' is no name of a fault; letters, digits and _ . - are allowed")
+            if "kind" not in fault:
+                what = "'fault'" if self.faults is None else f"'faults.{name}'"
+                raise ValueError(f"{what} needs a 'kind', for example {{kind: net.delay, device: lo, delay: 300ms}}")
         probes = [p.name for p in self.steady_state]
         if isinstance(self.predict, dict):
             known = set(self.predict) == {"fails"} and self.predict["fails"] in probes
@@ -114,6 +174,15 @@ class Experiment(Value):
         return self
 
     @model_validator(mode="after")
+    def _aborts(self) -> Experiment:
+        known = {probe.name: probe for probe in self.steady_state}
+        for abort in self.abort:
+            if abort.probe is not None and (abort.probe not in known or known[abort.probe].vantage != "guest"):
+                raise ValueError(f"abort: '{abort.probe}' is no probe that looks from the guest; {', '.join(known)}")
+            abort.bounds(known[abort.probe].kind if abort.probe is not None else "command")
+        return self
+
+    @model_validator(mode="after")
     def _host_addresses(self) -> Experiment:
         for probe in self.steady_state:
             if probe.vantage == "host" and (host := host_port_name(probe)) not in self.open_ports:
@@ -123,6 +192,10 @@ class Experiment(Value):
                     "write for example open_ports: {web: 8080} and url: http://web/"
                 )
         return self
+
+
+def _as_mapping(value: Any) -> Any:
+    return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
 
 
 def host_port_name(probe: Probe) -> str:

@@ -69,6 +69,19 @@ class ApplyStep(_Step):
     fault: str
 
 
+class InventoryStep(_Step):
+    """What the guest consists of: kept with the label `before`, compared with that under any other label."""
+
+    do: Literal["inventory"] = "inventory"
+    label: Literal["before", "undone"]
+
+
+class WatchStep(_Step):
+    """Watch the abort conditions from here until the first undo; one that is met ends the run (`aborted`)."""
+
+    do: Literal["watch"] = "watch"
+
+
 class WaitStep(_Step):
     """Sleep, or until `at_least_s` have passed since the act."""
 
@@ -113,6 +126,8 @@ Step = Annotated[
     | NeedsStep
     | ProbeStep
     | ApplyStep
+    | InventoryStep
+    | WatchStep
     | WaitStep
     | UndoStep
     | RecoverStep
@@ -129,8 +144,41 @@ class PlannedProbe(Value):
     spec: dict[str, Any]
 
 
+class Moment(Value):
+    """One turn of a schedule, `at_s` after the fault's apply step: `level` is what is applied or changed to."""
+
+    at_s: float
+    do: Literal["apply", "change", "undo"]
+    level: int = 0
+
+
+class Level(Value):
+    """What a fault becomes in a ramp. `change` leads here from the level before, in place."""
+
+    params: dict[str, Any]
+    apply: tuple[Command, ...] = ()
+    undo: tuple[Command, ...] = ()
+    read: tuple[Command, ...] = ()
+    change: tuple[Command, ...] = ()
+
+
+class PlannedAbort(Value):
+    """Ends the run early: a probe of the plan, measured with `spec`, or a number in a file of the guest.
+
+    `bounds` are what must *not* become true. `file` may be a `key value` table, as cgroup v2 has them: then `key`.
+    """
+
+    name: str
+    every_s: float
+    bounds: tuple[Tolerance, ...]
+    probe: str | None = None
+    spec: dict[str, Any] = Field(default_factory=dict)
+    file: str | None = None
+    key: str | None = None
+
+
 class PlannedFault(Value):
-    """A fault as commands. A fault on the machine has none."""
+    """A fault as commands. A crash of the machine has none."""
 
     kind: str
     params: dict[str, Any]
@@ -141,10 +189,17 @@ class PlannedFault(Value):
     read: tuple[Command, ...] = ()
     warm: tuple[Command, ...] = ()
     cannot_know: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    """Of a ramp: all of them, the first being the fault itself."""
+    moments: tuple[Moment, ...] = ()
+    """Empty: from its apply step to its undo step. Otherwise carried out on their own, beside the steps."""
 
 
 class Plan(Value):
-    """What will be done. `deadline_s` bounds the whole; `seed` drives what the runner draws at random."""
+    """What will be done. `deadline_s` bounds the whole; `seed` drives what the runner draws at random.
+
+    `ttl_s`: so long after the first act a watchdog in the guest undoes everything, whatever happened to the runner.
+    """
 
     version: Literal[1] = 1
     experiment: str
@@ -153,9 +208,11 @@ class Plan(Value):
     template_digest: str = ""
     seed: int = 0
     deadline_s: float
+    ttl_s: float | None = None
     prediction: Prediction | None = None
     open_ports: dict[str, int] = Field(default_factory=dict)
     raw_state: bool = False
     probes: dict[str, PlannedProbe]
     faults: dict[str, PlannedFault]
+    aborts: tuple[PlannedAbort, ...] = ()
     steps: tuple[Step, ...]

@@ -13,7 +13,8 @@ from stormcell.spec.value import Value
 class Receipt(Value):
     """One fault of one run.
 
-    Readings by label: `before` the act, `during` (just after it), `after` (just before the undo), `undone` (after it).
+    Readings by label: `before` the act, `during` (just after it), `after` (just before the undo), `undone` (after it);
+    those of later cycles of a schedule are named `before.1` and so on.
     `in_force`, `acted` and `clean` are the fault's own judgement of them; None where a reading is missing.
     """
 
@@ -31,4 +32,6 @@ class Receipt(Value):
     in_force: bool | None = None
     acted: int | None = None
     clean: bool | None = None
+    cycles: int = 0
+    """Of a fault with a schedule: how often it acted, or was changed in place. 0 for one without."""
     notes: tuple[str, ...] = ()

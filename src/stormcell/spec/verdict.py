@@ -95,5 +95,7 @@ class Result(Value):
     probes: tuple[ProbeResult, ...] = ()
     faults: tuple[FaultResult, ...] = ()
     cannot_know: tuple[str, ...] = ()
+    aborted: bool = False
+    """An abort condition ended the run early: what came after it was not measured."""
     guest_seconds: float | None = None
     info: dict[str, Any] = Field(default_factory=dict)

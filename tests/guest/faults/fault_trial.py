@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stormcell import faults
-from stormcell.engine.compile import planned_fault
+from stormcell.engine.compile import planned
 from stormcell.engine.hostacts import HostActs
+from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
 from stormcell.sandbox.asandbox import AsyncSandbox
 from stormcell.spec.fault import Command, Fault
@@ -25,6 +25,7 @@ from stormcell.spec.plan import (
     WaitStep,
 )
 from stormcell.spec.receipt import Receipt
+from stormcell.spec.schedule import Disturbance
 from stormcell.template.model import Template
 
 ANY_EXIT = tuple(range(256))
@@ -63,20 +64,24 @@ def shell(text: str, seconds: float = 60.0) -> Command:
     return Command(argv=("/bin/sh", "-c", text), timeout_s=seconds, accept=ANY_EXIT)
 
 
-def plan_of(fault: Fault, setup: Sequence[str], loads: Sequence[str], under: Sequence[str], settle: float) -> Plan:
-    planned = planned_fault(fault)
+def plan_of(item: Disturbance, setup: Sequence[str], loads: Sequence[str], under: Sequence[str], settle: float) -> Plan:
     steps: list[Step] = [NeedsStep(id="needs", phase="setup", fault="fault")]
     steps += [RunStep(id=f"setup.{n}", phase="setup", command=shell(text)) for n, text in enumerate(setup)]
     steps += [
         LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
     ]
     steps += [WaitStep(id="settle", phase="before", seconds=settle)] if loads else []
-    on: Literal["guest", "host"] = "host" if fault.on_machine else "guest"
+    on: Literal["guest", "host"] = "host" if item.fault.on_machine else "guest"
     steps += [ApplyStep(id="apply", phase="fault", on=on, fault="fault")]
     steps += [RunStep(id=f"under.{n}", phase="under", command=shell(text)) for n, text in enumerate(under)]
     steps += [UndoStep(id="undo", phase="undo", on=on, fault="fault")]
     return Plan(
-        experiment="trial", template="base", deadline_s=240, probes={}, faults={"fault": planned}, steps=tuple(steps)
+        experiment="trial",
+        template="base",
+        deadline_s=240,
+        probes={},
+        faults={"fault": planned(item)},
+        steps=tuple(steps),
     )
 
 
@@ -90,10 +95,10 @@ async def attempt(
     settle: float = 1.0,
 ) -> Trial:
     """Needs, setup, loads, the act, the commands under it, the undo."""
-    fault = faults.parse(spec)
-    plan = plan_of(fault, setup, loads, under, settle)
+    item = disturbance("fault", 1, spec)
+    plan = plan_of(item, setup, loads, under, settle)
     events = await carried_out(sandbox, plan)
-    return Trial(fault, receipt("fault", fault, plan, events), events)
+    return Trial(item.fault, receipt(item, plan, events), events)
 
 
 async def carried_out(sandbox: AsyncSandbox, plan: Plan) -> list[dict[str, Any]]:

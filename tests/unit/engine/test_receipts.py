@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from stormcell import faults
-from stormcell.engine.compile import FAULT, compile_plan
+from stormcell.engine.compile import compile_plan
+from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
 from stormcell.spec.experiment import Experiment
 
@@ -21,18 +21,19 @@ def room(filler: int | None, refused: int, by: dict[str, int] | None) -> str:
 
 
 def receipt_of(**readings: str):
-    fault = faults.parse(EXPERIMENT["fault"])  # type: ignore[arg-type]
-    plan = compile_plan(Experiment.model_validate(EXPERIMENT), fault)
+    experiment = Experiment.model_validate(EXPERIMENT)
+    item = disturbance("fault", 1, experiment.disturbances["fault"])
+    plan = compile_plan(experiment, [item])
     events: list[dict[str, Any]] = [
         {
             "event": "reading",
-            "fault": FAULT,
+            "fault": "fault",
             "label": label,
             "reading": {"at": 0, "outputs": {"room": {"exit": 0, "out": text}}},
         }
         for label, text in readings.items()
     ]
-    return receipt(FAULT, fault, plan, events)
+    return receipt(item, plan, events)
 
 
 FULL = {"before": room(None, 0, None), "during": room(4096, 3, {})}

@@ -45,7 +45,7 @@ def test_two_experiments_that_share_a_name_differ_in_the_variant_alone():
     assert len(pairs) >= 6
     for base in pairs:
         first, fixed = (load_file(EXAMPLE / "experiments" / f"{base}-{variant}.yaml") for variant in ("first", "fixed"))
-        assert first.fault == fixed.fault
+        assert first.disturbances == fixed.disturbances
         assert [(p.name, p.expect, p.under_fault) for p in first.experiment.steady_state] == [
             (p.name, p.expect, p.under_fault) for p in fixed.experiment.steady_state
         ]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stormcell import faults
-from stormcell.engine.receipts import _in_force
+from stormcell.engine.receipts import in_force
 from stormcell.spec.fault import Output, Reading
 from tests.unit.faults.fault_cases import Recorded, one, recorded
 
@@ -28,7 +28,7 @@ def changed(reading: Reading, name: str, old: str, new: str) -> Reading:
 @pytest.mark.parametrize("record", ALL, ids=ids(ALL))
 def test_the_judgement_is_that_of_the_recording(record):
     fault = record.fault
-    assert _in_force(fault, record.before, record.during, record.after) is record.in_force
+    assert in_force(fault, record.before, record.during, record.after) is record.in_force
     assert fault.acted(record.during, record.after) == record.acted
     if record.undone is not None:
         assert fault.clean(record.before, record.undone) is record.clean

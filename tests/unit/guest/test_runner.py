@@ -52,7 +52,7 @@ def was_undone(events: list[dict[str, Any]], world: World) -> bool:
 def test_a_whole_plan(world: World) -> None:
     events = perform(world, world.plan(*world.whole()))
     assert kinds(events) == [
-        "begin", "needs", "probe", "reading before", "receipt", "applied", "reading during", "probe",
+        "begin", "needs", "probe", "watchdog", "reading before", "receipt", "applied", "reading during", "probe",
         "reading after", "undone", "reading undone", "recovered", "end",
     ]  # fmt: skip
     assert [event["step"] for event in of(events, "step")] == [step.id for step in world.whole()]

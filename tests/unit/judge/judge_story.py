@@ -6,6 +6,7 @@ from stormcell.guest import measure
 from stormcell.spec.fault import Command, Reading
 from stormcell.spec.plan import (
     ApplyStep,
+    InventoryStep,
     LoadStep,
     MachineStep,
     NeedsStep,
@@ -46,10 +47,12 @@ def guest_plan(*, prediction: Prediction | None = None, vantage: Any = "guest", 
         LoadStep(id="load.writer", phase="before", load="writer", command=Command(argv=("sleep", "9"))),
         ProbeStep(id="before.web", phase="before", on=vantage, probe="web", bounds=web, gate=True),
         ProbeStep(id="before.rows", phase="before", probe="rows", bounds=ROWS, gate=True),
+        InventoryStep(id="inventory.before", phase="before", label="before"),
         ApplyStep(id="apply", phase="fault", fault="fault"),
         ProbeStep(id="under.web", phase="under", on=vantage, probe="web", bounds=web),
         ProbeStep(id="under.rows", phase="under", probe="rows", bounds=ROWS),
         UndoStep(id="undo", phase="undo", fault="fault"),
+        InventoryStep(id="inventory.undone", phase="undo", label="undone"),
         UnloadStep(id="unload", phase="undo", load="writer"),
         *_recovery(vantage, web),
     ]
@@ -163,6 +166,8 @@ class Story:
         elif isinstance(step, ApplyStep):
             self.guest("receipt", step=step.id, phase=step.phase, fault=step.fault, undo=[])
             self.guest("applied", step=step.id, phase=step.phase, fault=step.fault, ok=True, outputs=[])
+        elif isinstance(step, InventoryStep):
+            self.guest("inventory", step=step.id, phase=step.phase, label=step.label, differences=[])
         elif isinstance(step, UndoStep):
             self.guest("reading", step=step.id, phase=step.phase, fault=step.fault, label="after", reading={})
             self.guest("undone", step=step.id, phase=step.phase, fault=step.fault, ok=True, outputs=[])

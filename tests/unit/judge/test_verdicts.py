@@ -104,6 +104,18 @@ def no_fault() -> Run:
     return bare, Story(bare).whole().events, {}
 
 
+def aborted(**receipt_changes: Any) -> Run:
+    """The runner undid the fault after the stop, as it always does."""
+    plan = guest_plan()
+    story = Story(plan).until("under.rows")
+    story.guest("abort", condition="web", text="web: success_rate is 0.2")
+    story.guest("stop", code="aborted", text="web: success_rate is 0.2 (< 50%)")
+    story.guest("reading", fault="fault", label="after", reading={})
+    story.guest("undone", fault="fault", ok=True, outputs=[])
+    story.guest("end")
+    return plan, story.events, receipt(plan, **receipt_changes)
+
+
 def unmeasured_under() -> Run:
     plan = guest_plan()
     bare = plan.model_copy(update={"steps": tuple(s for s in plan.steps if s.phase != "under")})
@@ -164,6 +176,16 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "recovered too late": (lambda: late(10.1, 3), FAILED, "recovery_failed"),
     "the undo failed": (lambda: with_receipt(undo_ok=False), FAILED, "not_recovered"),
     "something is left": (lambda: with_receipt(clean=False), FAILED, "not_recovered"),
+    "a mount that nobody took away": (
+        lambda: changed(
+            "inventory",
+            "inventory.undone",
+            differences=[{"what": "mounts", "name": "/mnt", "before": None, "undone": "rw tmpfs"}],
+        ),
+        FAILED,
+        "left_behind",
+    ),
+    "a condition ended it": (aborted, FAILED, "aborted"),
     "lost rows after a crash": (lambda: crash(recovery__rows=rows(3.0)), FAILED, "recovery_failed"),
     "did not start again": (lambda: crash(what="not_booted"), FAILED, "not_booted"),
     # void
@@ -189,6 +211,9 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "nothing measured after": (lambda: run(recovery__rows=[]), VOID, "measured_nothing"),
     "a plan that measures nothing under the fault": (unmeasured_under, VOID, "measured_nothing"),
     "a crash that nothing follows": (lambda: run(crash_plan(boot=False)), VOID, "measured_nothing"),
+    "the watchdog was faster": (lambda: stopped("under.rows", "ttl"), VOID, "ttl"),
+    "a condition ended it before the fault acted": (lambda: aborted(acted=0), VOID, "never_acted"),
+    "a condition ended it without a receipt": (lambda: aborted(in_force=None), VOID, "receipt_missing"),
     "not in force": (lambda: with_receipt(in_force=False), VOID, "not_in_force"),
     "never acted": (lambda: with_receipt(acted=0), VOID, "never_acted"),
     "a signal that init ignores": (lambda: crash(in_force=False, what="exit"), VOID, "not_in_force"),
@@ -208,6 +233,7 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "guest stopped without cause": (lambda: stopped("before.rows", "broken_before"), VOID, "guest_disagrees"),
     "guest measured, it says": (lambda: changed("probe", "under.web", measured=False), VOID, "guest_disagrees"),
     # unknown
+    "an inventory that was not taken": (lambda: without("inventory", "inventory.undone"), UNKNOWN, "incomplete"),
     "interrupted in the guest": (lambda: stopped("under.rows", "interrupted"), UNKNOWN, "interrupted"),
     "interrupted on the host": (interrupted_on_host, UNKNOWN, "interrupted"),
     "lost by an interruption": (lambda: lost("interrupted"), UNKNOWN, "interrupted"),

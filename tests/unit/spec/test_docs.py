@@ -3,23 +3,31 @@
 import re
 from pathlib import Path
 
+from stormcell.engine.load import disturbance
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.probe import METRICS
 from stormcell.spec.recipe import Recipe
+from stormcell.spec.schedule import Schedule
 from stormcell.spec.yamlfile import parse, validated
 
 PAGE = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text()
-EXPERIMENT, RECIPE = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+EXPERIMENT, RECIPE, SEVERAL = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
 
 
 def test_the_examples_are_valid():
     assert validated(parse(EXPERIMENT, "page"), Experiment.model_validate, "experiment").name == "slow-database"
+    data = {key: value for key, value in parse(EXPERIMENT, "page").data.items() if key != "fault"}
+    several = Experiment.model_validate({**data, **parse(SEVERAL, "page").data})
+    found = [disturbance(name, 1, item) for name, item in several.disturbances.items()]
+    assert [len(item.fault.plan().apply) > 0 for item in found] == [True, True]
+    for form in re.findall(r"^\| `(\{.*?\})`[ ,]", PAGE, re.M):
+        Schedule.model_validate(parse(f"s: {form}", "page").data["s"])
     assert validated(parse(RECIPE, "page"), Recipe.model_validate, "recipe").name == "orders"
 
 
 def test_every_field_of_an_experiment_is_shown():
     data = parse(EXPERIMENT, "page").data
-    assert set(data) == set(Experiment.model_fields) - {"stormcell", "cold_boot_within"}
+    assert set(data) == set(Experiment.model_fields) - {"stormcell", "cold_boot_within", "faults"}
 
 
 def test_every_metric_is_named():

@@ -1,0 +1,58 @@
+"""Abort conditions: measured beside the steps of the run until one is met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from stormcell.guest import measure, probes
+from stormcell.guest.offspring import Child
+from stormcell.guest.running import Runnery
+
+
+def work(aborts: Sequence[Mapping[str, Any]], kinds: Mapping[str, str], seed: int) -> Callable[[Child], None]:
+    """For an Offspring: writes one `abort` event when a condition is met, and ends then. `kinds` are the probes'."""
+
+    def watch(child: Child) -> None:
+        due = [0.0] * len(aborts)
+        while True:
+            for number, abort in enumerate(aborts):
+                if child.lifeline.now() < due[number]:
+                    continue
+                found, why = _measure(child, abort, kinds, f"{seed}/abort.{number}")
+                due[number] = child.lifeline.now() + abort["every_s"]
+                met = [check for check in measure.checks(found, abort["bounds"]) if check["holds"]]
+                if met:
+                    text = ", ".join(f"{c['metric']} is {c['measured']:g} ({c['wanted']})" for c in met)
+                    child.emit("abort", condition=abort["name"], checks=met, text=f"{abort['name']}: {text}{why}")
+                    return
+            child.lifeline.sleep(max(0.01, min(due) - child.lifeline.now()))
+
+    return watch
+
+
+def _measure(
+    child: Child, abort: Mapping[str, Any], kinds: Mapping[str, str], seed: str
+) -> tuple[dict[str, float | None], str]:
+    if abort["file"] is not None:
+        return {"number": number_in(abort["file"], abort["key"])}, ""
+    kind = kinds[abort["probe"]]
+    run = Runnery(child.lifeline).run
+    taken = probes.take(kind, abort["spec"], seed=seed, wait=child.lifeline.wait, run=run)
+    return measure.metrics(kind, abort["spec"], taken.samples), f" (n = {len(taken.samples)})"
+
+
+def number_in(path: str, key: str | None) -> float | None:
+    """The number in a file of the kernel, or behind `key` in one of `key value` lines. None when it is not there."""
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            words = [line.split() for line in file]
+    except OSError:
+        return None
+    for line in words:
+        if (key is None and len(line) == 1) or (len(line) == 2 and line[0] == key):
+            try:
+                return float(line[-1])
+            except ValueError:
+                return None
+    return None

@@ -1,0 +1,115 @@
+"""The faults of a run: the reading, the receipt before the act, the act, and what takes it back.
+
+Each begun fault has its receipt on disk, so that any process can undo it from that alone (watchdog.py, undo.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from stormcell.guest import readings
+from stormcell.guest.lifeline import Stop
+from stormcell.guest.running import Finished, Run
+
+Planned = Mapping[str, Any]
+
+
+class Emit(Protocol):
+    """Writes an event."""
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        """See events.py."""
+
+
+class Act:
+    """One fault. `cycle` counts its acts and the changes in place between them, from 0; it is in every event."""
+
+    def __init__(self, name: str, planned: Planned, run: Run, emit: Emit, now: Callable[[], float]) -> None:
+        self.name = name
+        self._planned = planned
+        self._run = run
+        self._emit = emit
+        self._now = now
+        self._before: dict[str, Any] = {}
+        self._level = 0
+        self._cycle = -1
+        self.undo: list[dict[str, Any]] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Something of it may be there to undo."""
+        return self.undo is not None
+
+    def begin(self, level: int = 0) -> None:
+        """Raises Stop (`apply_failed`); what was begun is then still to be undone."""
+        self._cycle, self._level = self._cycle + 1, level
+        commands = self._commands(level)
+        self._before = self._reading("before")
+        self._write_receipt(commands["undo"])
+        self._perform(commands["apply"])
+        self._reading("during")
+
+    def change(self, level: int) -> None:
+        """From the level before to this one, in place. Raises Stop (`apply_failed`)."""
+        self._reading("after")
+        self._cycle, self._level = self._cycle + 1, level
+        commands = self._commands(level)
+        self._emit("reading", **self._place(), label="before", reading=self._before)
+        self._write_receipt(commands["undo"])
+        self._perform(commands["change"])
+        self._reading("during")
+
+    def end(self) -> bool:
+        """The reading, the undo, and the reading after it. False when the undo failed."""
+        undo, self.undo = self.undo or [], None
+        try:
+            self._reading("after")
+        finally:
+            ok, outputs = readings.undo_all(undo, self._run)
+            if ok:
+                readings.forget_receipt(self.name)
+            self._emit("undone", **self._place(), ok=ok, outputs=outputs)
+            self._reading("undone")
+        return ok
+
+    def adopt(self, undo: list[dict[str, Any]]) -> None:
+        """An earlier runner began it; it is to be undone here."""
+        self._cycle, self.undo = 0, undo
+
+    def _commands(self, level: int) -> Mapping[str, Any]:
+        levels = self._planned.get("levels") or ()
+        return levels[level] if levels else self._planned
+
+    def _place(self) -> dict[str, Any]:
+        cycle = {"cycle": self._cycle, "level": self._level} if self._cycle or self._level else {}
+        return {"fault": self.name, **cycle}
+
+    def _reading(self, label: str) -> dict[str, Any]:
+        reading = readings.take_reading(self._commands(self._level)["read"], self._run, self._now())
+        self._emit("reading", **self._place(), label=label, reading=reading)
+        return reading
+
+    def _write_receipt(self, undo: list[Mapping[str, Any]]) -> None:
+        filled = readings.filled_in(undo, self._before)
+        kind = self._planned["kind"]
+        readings.save_receipt(self.name, {"fault": self.name, "kind": kind, "undo": filled, "before": self._before})
+        self._emit("receipt", **self._place(), undo=filled)
+        self.undo = filled
+
+    def _perform(self, commands: list[Mapping[str, Any]]) -> None:
+        outputs: list[dict[str, Any]] = []
+        for command in commands:
+            done = self._run(command)
+            outputs.append(done.output())
+            if not readings.accepted(command, outputs[-1]):
+                self._emit("applied", **self._place(), ok=False, outputs=outputs)
+                raise Stop("apply_failed", f"{self._planned['kind']}: `{' '.join(command['argv'])}` {failure(done)}")
+        self._emit("applied", **self._place(), ok=True, outputs=outputs)
+
+
+def failure(done: Finished) -> str:
+    """How a command failed, for a sentence."""
+    how = f"ended with exit code {done.outcome}" if isinstance(done.outcome, int) else f"failed ({done.outcome})"
+    said = (done.err.strip() or done.out.strip())[-400:]
+    return f"{how}: {said}" if said else how

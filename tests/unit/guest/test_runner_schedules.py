@@ -1,0 +1,245 @@
+"""Faults with a schedule, abort conditions and the watchdog: what goes on beside the steps of a run."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stormcell.spec.plan import (
+    ApplyStep,
+    InventoryStep,
+    Level,
+    Moment,
+    PlannedAbort,
+    PlannedFault,
+    Step,
+    UndoStep,
+    WatchStep,
+)
+from stormcell.spec.probe import tolerances
+from tests.unit.guest.runner_process import Runner, World, eventually, kinds, of, perform, probe, rest, sh, worlds
+
+APPLY = ApplyStep(id="apply", phase="fault", fault="fault")
+UNDO = UndoStep(id="undo", phase="undo", fault="fault")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    yield from worlds(tmp_path)
+
+
+def moments(*said: tuple[float, str, int]) -> tuple[Moment, ...]:
+    return tuple(Moment.model_validate({"at_s": at, "do": do, "level": level}) for at, do, level in said)
+
+
+def two_levels(world: World, *, in_place: bool) -> PlannedFault:
+    level: dict[str, Any] = {"read": (sh(f"cat {world.fault}", "fault"),), "undo": (sh(f"rm {world.fault}"),)}
+    change = (sh(f"test -e {world.fault} && echo two > {world.fault}"),) if in_place else ()
+    return world.planned_fault(
+        levels=(
+            Level(params={"n": 1}, apply=(sh(f"set -C; echo one > {world.fault}"),), **level),
+            Level(params={"n": 2}, apply=(sh(f"set -C; echo two > {world.fault}"),), change=change, **level),
+        ),
+        moments=moments((0, "apply", 0), (0.3, "change", 1))
+        if in_place
+        else moments((0, "apply", 0), (0.3, "undo", 0), (0.3, "apply", 1)),
+    )
+
+
+def seen(events: list[dict[str, Any]], label: str) -> list[str]:
+    return [e["reading"]["outputs"]["fault"]["out"].strip() for e in of(events, "reading", label=label)]
+
+
+def test_pulses_come_and_go_while_the_steps_go_on(world: World) -> None:
+    pulses = moments((0, "apply", 0), (0.3, "undo", 0), (0.6, "apply", 0), (0.9, "undo", 0))
+    fault = world.planned_fault(moments=pulses)
+    events = perform(world, world.plan(APPLY, probe("under"), rest(1.8), UNDO, faults={"fault": fault}))
+    assert [e["do"] for e in of(events, "moment")] == ["apply", "undo", "apply", "undo"]
+    assert [e.get("cycle", 0) for e in of(events, "applied")] == [0, 1]
+    assert seen(events, "during") == ["on", "on"]
+    assert seen(events, "undone") == ["", ""]
+    at = [e["at"] for e in of(events, "moment")]
+    assert all(later - at[0] >= 0.29 * number for number, later in enumerate(at))
+    assert not world.fault.exists()
+    assert not list(world.receipts.glob("*.json"))
+
+
+def test_a_schedule_that_is_not_over_is_undone_by_the_undo_step(world: World) -> None:
+    fault = world.planned_fault(moments=moments((0.1, "apply", 0)))
+    events = perform(world, world.plan(APPLY, rest(1), UNDO, faults={"fault": fault}))
+    assert kinds(events)[-4:] == ["reading after", "undone", "reading undone", "end"]
+    assert not world.fault.exists()
+
+
+def test_a_schedule_whose_turn_never_came_leaves_no_trace(world: World) -> None:
+    fault = world.planned_fault(moments=moments((60, "apply", 0)))
+    events = perform(world, world.plan(APPLY, UNDO, faults={"fault": fault}))
+    assert not of(events, "receipt")
+    assert not of(events, "stop")
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_ramp_goes_through_its_levels(world: World, in_place: bool) -> None:
+    fault = two_levels(world, in_place=in_place)
+    events = perform(world, world.plan(APPLY, rest(1.2), UNDO, faults={"fault": fault}))
+    assert seen(events, "during") == ["one", "two"]
+    assert [(e["cycle"], e["level"]) for e in of(events, "reading", label="during")[1:]] == [(1, 1)]
+    assert len(of(events, "undone")) == (1 if in_place else 2)
+    assert not world.fault.exists()
+
+
+def test_a_turn_of_a_schedule_that_fails_ends_the_run_and_is_undone(world: World) -> None:
+    fault = world.planned_fault(
+        apply=(sh(f"echo on > {world.fault}; echo no such device >&2; exit 2"),), moments=moments((0, "apply", 0))
+    )
+    events = perform(world, world.plan(APPLY, rest(), UNDO, faults={"fault": fault}))
+    (stop,) = of(events, "stop")
+    assert (stop["code"], "no such device" in stop["text"]) == ("apply_failed", True)
+    assert not world.fault.exists()
+
+
+def test_two_faults_are_begun_in_order_and_undone_in_the_reverse_one(world: World) -> None:
+    first = world.planned_fault(apply=(sh(f"echo 1 >> {world.log}"),), undo=(sh(f"echo undo 1 >> {world.log}"),))
+    second = world.planned_fault(apply=(sh(f"echo 2 >> {world.log}"),), undo=(sh(f"echo undo 2 >> {world.log}"),))
+    steps: list[Step] = [ApplyStep(id=f"apply.{name}", phase="fault", fault=name) for name in "ab"]
+    steps += [UndoStep(id=f"undo.{name}", phase="undo", fault=name) for name in "ba"]
+    perform(world, world.plan(*steps, faults={"a": first, "b": second}))
+    assert world.log.read_text().splitlines() == ["1", "2", "undo 2", "undo 1"]
+
+
+def test_a_run_that_ends_early_undoes_all_of_several_faults(world: World) -> None:
+    second = world.folder / "second"
+    faults = {
+        "a": world.planned_fault(),
+        "b": world.planned_fault(apply=(sh(f"touch {second}"),), undo=(sh(f"rm {second}"),),
+                                 moments=moments((0, "apply", 0))),
+    }  # fmt: skip
+    applies = [APPLY.model_copy(update={"fault": name}) for name in "ab"]
+    runner = Runner(world, world.plan(*applies, rest(), faults=faults))
+    runner.until("applied", fault="b")
+    runner.say(stop="interrupted", text="enough")
+    events = runner.end()
+    assert not world.fault.exists()
+    assert not second.exists()
+    assert {e["fault"] for e in of(events, "undone")} == {"a", "b"}
+
+
+def test_a_schedule_that_dies_is_no_schedule(world: World) -> None:
+    fault = world.planned_fault(
+        apply=(sh(f"echo on > {world.fault}; kill -9 $PPID"),), moments=moments((0, "apply", 0))
+    )
+    events = perform(world, world.plan(APPLY, rest(), UNDO, faults={"fault": fault}))
+    assert of(events, "stop")[0]["code"] == "runner_error"
+    assert not world.fault.exists()
+    assert not list(world.receipts.glob("*.json"))
+
+
+# abort conditions
+
+
+def abort(**fields: Any) -> PlannedAbort:
+    return PlannedAbort(name="it", every_s=0.1, **fields)
+
+
+WATCH = WatchStep(id="watch", phase="fault")
+
+
+def test_a_number_in_a_file_that_passes_its_bound_ends_the_run(world: World) -> None:
+    world.log.write_text("low 1\noom_kill 0\n")
+    plan = world.plan(
+        WATCH, APPLY, rest(), UNDO,
+        aborts=(abort(file=str(world.log), key="oom_kill", bounds=tolerances("command", {"number": "> 2"})),),
+    )  # fmt: skip
+    runner = Runner(world, plan)
+    runner.until("applied")
+    time.sleep(0.3)
+    assert not of(runner.events, "abort")
+    world.log.write_text("low 1\noom_kill 3\n")
+    events = runner.end()
+    (stop,) = of(events, "stop")
+    assert stop["code"] == "aborted"
+    assert "number is 3 (> 2)" in stop["text"]
+    assert not world.fault.exists()
+
+
+def test_a_probe_that_passes_its_bound_ends_the_run(world: World) -> None:
+    well = {"run": ["test", "!", "-e", str(world.sick)], "number": None, "match": None, "timeout": 5}
+    plan = world.plan(
+        WATCH, APPLY, rest(), UNDO,
+        aborts=(abort(probe="well", bounds=tolerances("command", {"exit_code": "!= 0"}), spec=well),),
+    )  # fmt: skip
+    runner = Runner(world, plan)
+    runner.until("applied")
+    world.sick.touch()
+    events = runner.end()
+    assert of(events, "abort")[0]["condition"] == "it"
+    assert of(events, "stop")[0]["code"] == "aborted"
+
+
+def test_a_condition_that_is_not_met_is_no_matter(world: World) -> None:
+    condition = abort(file=str(world.log), bounds=tolerances("command", {"number": "> 2"}))
+    events = perform(world, world.plan(WATCH, APPLY, rest(0.5), UNDO, aborts=(condition,)))
+    assert not of(events, "stop")
+
+
+# the watchdog
+
+
+def recovered(world: World) -> list[dict[str, Any]]:
+    path = world.receipts / "recovered.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_runner_that_is_killed_is_outlived_by_its_undo(world: World) -> None:
+    runner = Runner(world, world.plan(APPLY, rest(), UNDO))
+    runner.until("reading", label="during")
+    runner.kill()
+    assert eventually(lambda: not world.fault.exists())
+    assert eventually(lambda: bool(recovered(world)))
+    (done,) = recovered(world)
+    assert (done["fault"], done["recovered_by"], done["ok"]) == ("fault", "runner_died", True)
+    assert not list(world.receipts.glob("*.json"))
+
+
+def test_a_runner_that_is_killed_takes_its_schedules_along(world: World) -> None:
+    fault = world.planned_fault(moments=moments((0, "apply", 0), (5, "undo", 0), (5.1, "apply", 0)))
+    runner = Runner(world, world.plan(APPLY, rest(), UNDO, faults={"fault": fault}))
+    runner.until("reading", label="during")
+    runner.kill()
+    assert eventually(lambda: not world.fault.exists())
+    time.sleep(0.5)
+    assert not world.fault.exists()
+    assert not list(world.receipts.glob("*.json"))
+
+
+def test_a_runner_that_hangs_is_overtaken_by_the_ttl(world: World) -> None:
+    plan = world.plan(
+        APPLY, rest(), UNDO, ttl_s=0.8, faults={"fault": world.planned_fault(undo=(sh(f"rm -f {world.fault}"),))}
+    )
+    events = perform(world, plan)
+    assert of(events, "stop")[0]["code"] == "ttl"
+    assert recovered(world)[0]["recovered_by"] == "ttl"
+    assert not world.fault.exists()
+
+
+def test_an_ordinary_run_leaves_no_watchdog(world: World) -> None:
+    events = perform(world, world.plan(APPLY, UNDO))
+    (armed,) = of(events, "watchdog")
+    assert not Path(f"/proc/{armed['pid']}").exists()
+    assert kinds(events).index("watchdog") < kinds(events).index("receipt")
+
+
+# the inventory
+
+
+def test_the_inventory_names_what_is_left(world: World, tmp_path: Path) -> None:
+    before = InventoryStep(id="inventory.before", phase="before", label="before")
+    after = InventoryStep(id="inventory.undone", phase="undo", label="undone")
+    events = perform(world, world.plan(before, APPLY, UNDO, after))
+    first, last = of(events, "inventory")
+    assert first["sizes"]["mounts"] > 0
+    assert first["sizes"]["sysctls"] > 50
+    assert [item for item in last["differences"] if item["what"] in ("mounts", "sysctls", "clocks")] == []
