@@ -9,6 +9,7 @@ import json
 import os
 import select
 import signal
+import socket
 import sys
 import time
 from typing import Any
@@ -30,21 +31,24 @@ class Watchdog:
         """Armed when this returns. `ttl` in seconds. Raises OSError."""
         runner = os.pidfd_open(os.getpid())
         read, write = os.pipe2(os.O_CLOEXEC)
-        disarm, self._disarm = os.pipe2(os.O_CLOEXEC)
+        self._disarm, disarm = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
-            _live(runner, ttl, disarm, write)
+            _live(runner, ttl, disarm.fileno(), write)
         os.close(runner)
-        os.close(disarm)
+        disarm.close()
         os.close(write)
         self.notice = read
         os.read(read, 1)  # it stands
 
     def disarm(self) -> None:
         """Nothing is left to undo: let it go, and see it gone."""
-        os.write(self._disarm, b".")
+        try:
+            self._disarm.send(b".", socket.MSG_NOSIGNAL)
+        except OSError:  # it has done its work
+            pass
         os.waitpid(self.pid, 0)
-        os.close(self._disarm)
+        self._disarm.close()
         os.close(self.notice)
 
 
@@ -76,8 +80,11 @@ def _live(runner: int, ttl: float, disarm: int, notice: int) -> None:
 
 
 def _said(disarm: int) -> bool:
-    """A byte means "disarmed"; the mere end of the pipe is the end of the runner."""
-    return os.read(disarm, 1) != b""
+    """A byte means "disarmed"; the mere end of the connection is the end of the runner."""
+    try:
+        return os.read(disarm, 1) != b""
+    except OSError:
+        return False
 
 
 def _apart() -> None:

@@ -1,0 +1,82 @@
+"""Several faults in one run, schedules and abort conditions, in a real machine."""
+
+import json
+from typing import Any
+
+from tests.guest.engine.conftest import codes
+
+GROUP = "/sys/fs/cgroup/services/v"
+SPIN = {
+    "name": "spin",
+    "run": f"mkdir -p {GROUP}; echo +cpu +memory > /sys/fs/cgroup/services/cgroup.subtree_control; "
+    f"echo $$ > {GROUP}/cgroup.procs; exec python3 -c 'while 1: pass'",
+}
+PING: dict[str, Any] = {
+    "name": "ping",
+    "command": {"run": "ping -c 3 -i 0.2 -W 2 127.0.0.1"},
+    "expect": {"exit_code": 0},
+}
+DELAY = {"kind": "net.delay", "device": "lo", "delay": "20ms"}
+BUSY = {"kind": "cpu.limit", "cgroup": GROUP, "percent": "20%"}
+
+
+def events(outcome: Any, kind: str) -> list[dict[str, Any]]:
+    lines = (outcome.folder / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def test_together_each_with_its_own_receipt_and_nothing_left(outcome_of):
+    pulse = {"pulse": {"on": "1s", "off": "300ms", "times": 2}}
+    faults = {
+        "late": DELAY,
+        "busy": {**BUSY, "schedule": pulse},
+        "old": {"kind": "clock.jump", "by": "-1h", "schedule": {"at": "300ms", "lasts": "1s"}},
+    }
+    outcome = outcome_of(None, PING, faults=faults, load=[SPIN])
+    assert outcome.verdict == "survived", outcome.result.reasons
+    assert [(f.fault, f.in_force, bool(f.acted), f.clean) for f in outcome.result.faults] == [
+        ("late", True, True, True),
+        ("busy", True, True, True),
+        ("old", True, True, True),
+    ]
+    assert [e["do"] for e in events(outcome, "moment") if e["fault"] == "busy"] == ["apply", "undo"] * 2
+    (last,) = [e for e in events(outcome, "inventory") if e["label"] == "undone"]
+    assert last["differences"] == []
+
+
+def test_void_when_one_of_two_touched_nothing(outcome_of):
+    idle = {"kind": "net.delay", "device": "eth0", "address": "192.0.2.1", "delay": "20ms"}
+    outcome = outcome_of(None, PING, faults={"late": DELAY, "idle": idle})
+    assert outcome.verdict == "void"
+    assert codes(outcome) == ["never_acted"]
+    assert [(f.fault, bool(f.acted)) for f in outcome.result.faults] == [("late", True), ("idle", False)]
+
+
+def test_a_kernel_counter_past_its_bound_ends_the_run(outcome_of):
+    abort = {"file": f"{GROUP}/cpu.stat", "key": "nr_throttled", "when": "> 3", "every": "100ms"}
+    outcome = outcome_of(BUSY, load=[SPIN], abort=[abort], hold="60s")
+    assert outcome.verdict == "failed"
+    assert codes(outcome)[0] == "aborted"
+    assert outcome.result.aborted
+    assert outcome.result.guest_seconds < 50
+    assert outcome.result.faults[0].clean
+
+
+def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
+    leaver = {
+        "name": "leaver",
+        "run": "sleep 1; mount -t tmpfs -o size=1m left /mnt; sysctl -qw vm.swappiness=7; sleep 60",
+    }
+    outcome = outcome_of({"kind": "clock.jump", "by": "1h"}, load=[leaver], hold="3s")
+    assert outcome.verdict == "failed"
+    assert codes(outcome) == ["left_behind"] * 2
+    said = " ".join(reason.text for reason in outcome.result.reasons)
+    assert "mounts '/mnt (/)'" in said
+    assert "vm.swappiness" in said
+
+
+def test_the_ttl_undoes_what_outlasts_it(outcome_of):
+    outcome = outcome_of(DELAY, PING, hold="60s", ttl="4s")
+    assert outcome.verdict == "void", outcome.result.reasons
+    assert codes(outcome)[0] == "ttl"
+    assert outcome.result.faults[0].clean
