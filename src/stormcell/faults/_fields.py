@@ -33,7 +33,8 @@ class Documented(Fault):
         return {key: value for key, value in dumped.items() if value != []}
 
 
-def _several(value: object) -> tuple[str, ...]:
+def several(value: object) -> tuple[str, ...]:
+    """One text or a list of them, none twice. Raises ValueError."""
     given = list(value) if isinstance(value, list | tuple) else [value]
     items = [item for item in given if isinstance(item, str)]
     if not items or len(items) != len(given):
@@ -44,14 +45,14 @@ def _several(value: object) -> tuple[str, ...]:
 
 
 def _device(value: object) -> tuple[str, ...]:
-    for name in (names := _several(value)):
+    for name in (names := several(value)):
         if not _DEVICE.match(name):
             raise ValueError(f"'{name}' is no device name; write for example eth0 or lo")
     return names
 
 
 def _address(value: object) -> tuple[str, ...]:
-    return tuple(_network(text) for text in _several(value))
+    return tuple(_network(text) for text in several(value))
 
 
 def _network(text: str) -> str:
@@ -72,7 +73,8 @@ def _network(text: str) -> str:
     raise ValueError(f"'{text}' is one host with a network's length; write {wider.ip} or {wider.network}")
 
 
-def _one_or_list(items: tuple[str, ...]) -> str | list[str]:
+def one_or_list(items: tuple[str, ...]) -> str | list[str]:
+    """As people write it."""
     return items[0] if len(items) == 1 else list(items)
 
 
@@ -84,7 +86,7 @@ def _texts(*examples: str) -> WithJsonSchema:
 Devices = Annotated[
     tuple[str, ...],
     BeforeValidator(_device),
-    PlainSerializer(_one_or_list, return_type=str | list[str]),
+    PlainSerializer(one_or_list, return_type=str | list[str]),
     _texts("eth0", "lo"),
 ]
 """One network device or a list of them."""
@@ -92,7 +94,7 @@ Devices = Annotated[
 Addresses = Annotated[
     tuple[str, ...],
     BeforeValidator(_address),
-    PlainSerializer(_one_or_list, return_type=str | list[str]),
+    PlainSerializer(one_or_list, return_type=str | list[str]),
     _texts("10.0.2.2", "fd00::/8"),
 ]
 """IPv4 and IPv6 addresses or networks."""

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "probe": "stormcell.guest.probes:main",
     "cgroup": "stormcell.guest.tools.cgroup:main",
     "clock": "stormcell.guest.tools.clock:main",
+    "dns": "stormcell.guest.tools.dns:main",
     "fill": "stormcell.guest.tools.fill:main",
     "kill": "stormcell.guest.tools.kill:main",
 }

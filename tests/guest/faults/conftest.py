@@ -51,6 +51,6 @@ def host_is_untouched() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def bench(own_home, template) -> Iterator[Bench]:
     made = Bench(template)
-    made.put("/root/tool.py", (Path(__file__).parent / "network_tool.py").read_text())
+    made.put_tools()
     yield made
     made.close()

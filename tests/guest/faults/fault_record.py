@@ -21,7 +21,6 @@ from tests.guest.faults.fault_trial import Bench
 from tests.guest.faults.recording import ACTED
 
 READINGS = Path(__file__).parents[2] / "unit" / "faults" / "readings"
-TOOL = Path(__file__).parent / "network_tool.py"
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {}
 for _path in sorted((Path(__file__).parent / "recordings").glob("*.py")):
     CASES |= import_module(f"tests.guest.faults.recordings.{_path.stem}").CASES
@@ -61,7 +60,7 @@ def main(names: list[str]) -> None:
     """All cases, or those that are named."""
     bench = Bench(asyncio.run(resolve("base", None)))
     try:
-        bench.put("/root/tool.py", TOOL.read_text())
+        bench.put_tools()
         for name in names or list(CASES):
             if name in CASES:
                 spec, parts, expected = CASES[name]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from stormcell.engine.compile import planned
@@ -147,6 +148,11 @@ class Bench:
     def put(self, path: str, text: str) -> None:
         """A file in the guest."""
         self._runner.run(self.sandbox.filesystem.write(path, text.encode()))
+
+    def put_tools(self) -> None:
+        """network_tool.py as /root/tool.py, and every other *_tool.py of this folder under its own name."""
+        for path in sorted(Path(__file__).parent.glob("*_tool.py")):
+            self.put(f"/root/{'tool.py' if path.stem == 'network_tool' else path.name}", path.read_text())
 
     def close(self) -> None:
         """The sandbox is gone afterwards."""

@@ -1,0 +1,5 @@
+"""The public reports of fault injection going wrong: one sandbox a module, as for the faults."""
+
+from tests.guest.faults.conftest import _in_own_home, bench, host_is_untouched
+
+__all__ = ["_in_own_home", "bench", "host_is_untouched"]
