@@ -60,6 +60,8 @@ def _what(step: Step, plan: Plan) -> str:
         case "watch":
             return "\n".join(f"abort when {_condition(abort)}, every {abort.every_s:g} s" for abort in plan.aborts)
         case "wait":
+            if step.schedules:
+                return "until every schedule is over"
             return (
                 f"until {plan.experiment} was {step.seconds:g} s under the fault"
                 if step.since_act

@@ -80,8 +80,10 @@ def _middle(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list
     if experiment.settle:
         steps.append(WaitStep(id="settle", phase="under", seconds=experiment.settle))
     steps += _probes(experiment, "under")
-    if hold := max([experiment.hold, *(ends_after(d.schedule) for d in disturbances if d.schedule)]):
-        steps.append(WaitStep(id="hold", phase="under", seconds=hold, since_act=True))
+    if experiment.hold:
+        steps.append(WaitStep(id="hold", phase="under", seconds=experiment.hold, since_act=True))
+    if any(item.schedule for item in disturbances):
+        steps.append(WaitStep(id="schedules", phase="under", schedules=True))
     for item in reversed(disturbances):
         steps.append(UndoStep(id=f"undo.{item.id}", phase="undo", on=_carrier(item), fault=item.id))
     steps += _unload(experiment, "undo")
@@ -208,6 +210,7 @@ def planned(item: Disturbance, seed: int = 0) -> PlannedFault:
         cannot_know=fault.cannot_know(),
         levels=tuple(levels),
         moments=moments(item.schedule, f"{seed}/{item.id}", in_place) if item.schedule else (),
+        over_s=ends_after(item.schedule) if item.schedule else 0.0,
     )
 
 

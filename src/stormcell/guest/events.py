@@ -16,6 +16,7 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
     undone     fault, ok, outputs
     inventory  label: before {sizes} | undone {differences: [{what, name, before, undone}]}
     moment     fault, number, do, level: a turn of a schedule begins
+    over       fault: its schedule is at its end, and leaves it in force
     abort      condition, checks, text: an abort condition is met
     recovered_by  who, why, text: the watchdog has undone what the runner did not
     recovered  probe, vantage, attempts, began_s, seconds, and the last try as in `probe`

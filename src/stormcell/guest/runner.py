@@ -45,6 +45,7 @@ class Runner:
         self._loads = Loads(lifeline, self._runnery.forest, events)
         self._acts: dict[str, Act] = {}
         self._timelines: dict[str, Offspring] = {}
+        self._over: set[str] = set()
         self._watch: Offspring | None = None
         self._watchdog: Watchdog | None = None
         self._inventory: inventory.Inventory = {}
@@ -166,6 +167,8 @@ class Runner:
         self._events.emit("recovered", probe=name, vantage="guest", **fields)
 
     def _wait(self, step: Step) -> None:
+        if step.get("schedules"):
+            self._lifeline.until(lambda: all(c.ended for n, c in self._timelines.items() if n not in self._over), None)
         since = self._lifeline.now() - (self._acted_at or 0.0) if step["since_act"] else 0.0
         self._lifeline.sleep(max(0.0, step["seconds"] - since))
 
@@ -223,6 +226,8 @@ class Runner:
             )
             return
         self._events.emit(event, **fields)
+        if event == "over":
+            self._over.add(said["fault"])
         if event == "abort":
             self._lifeline.stop("aborted", said["text"])
 

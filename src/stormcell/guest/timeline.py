@@ -24,6 +24,8 @@ def work(name: str, planned: Mapping[str, Any], began: float) -> Callable[[Child
                 child.emit("moment", fault=name, number=number, do=moment["do"], level=moment["level"])
                 _perform(child, act, moment)
             if act.begun:
+                child.lifeline.sleep(max(0.0, began + planned["over_s"] - child.lifeline.now()))
+                child.emit("over", fault=name)
                 child.lifeline.sleep(None)
         finally:
             child.lifeline.closing = True

@@ -83,11 +83,12 @@ class WatchStep(_Step):
 
 
 class WaitStep(_Step):
-    """Sleep, or until `at_least_s` have passed since the act."""
+    """Sleep, with `since_act` until so much has passed since the first act, and with `schedules` until all are over."""
 
     do: Literal["wait"] = "wait"
     seconds: float = 0.0
     since_act: bool = False
+    schedules: bool = False
 
 
 class UndoStep(_Step):
@@ -193,6 +194,8 @@ class PlannedFault(Value):
     """Of a ramp: all of them, the first being the fault itself."""
     moments: tuple[Moment, ...] = ()
     """Empty: from its apply step to its undo step. Otherwise carried out on their own, beside the steps."""
+    over_s: float = 0.0
+    """When the schedule is over, at the earliest: a ramp keeps its last value for a while."""
 
 
 class Plan(Value):

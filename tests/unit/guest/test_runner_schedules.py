@@ -243,3 +243,16 @@ def test_the_inventory_names_what_is_left(world: World, tmp_path: Path) -> None:
     assert first["sizes"]["mounts"] > 0
     assert first["sizes"]["sysctls"] > 50
     assert [item for item in last["differences"] if item["what"] in ("mounts", "sysctls", "clocks")] == []
+
+
+def test_a_schedule_is_waited_for(world: World) -> None:
+    wait = rest(0, schedules=True)
+    slow = world.planned_fault(
+        apply=(sh(f"sleep 0.4; echo on > {world.fault}"),), moments=moments((0.1, "apply", 0), (0.2, "undo", 0))
+    )
+    stays = two_levels(world, in_place=True).model_copy(update={"over_s": 1.2})
+    for fault, turns in ((slow, 2), (stays, 2)):
+        events = perform(world, world.plan(APPLY, wait, UNDO, faults={"fault": fault}))
+        assert len(of(events, "moment")) == turns
+    after = of(events, "reading", label="after")[-1]["reading"]["at"]
+    assert after - of(events, "applied")[0]["at"] >= 0.9
