@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. Both can be run again at any time.
-.PHONY: help demo experiments test lint templates unit guest e2e bench setup setup-dev docs clean
+.PHONY: help demo experiments test lint templates unit guest e2e bench setup setup-dev docs bpf clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -57,6 +57,10 @@ bench: setup templates
 
 docs: setup-dev
 	$(BIN)/python -m stormcell.faults.docs --write
+
+# Needs clang and llvm; users need neither, the compiled objects are committed.
+bpf: setup-dev
+	$(BIN)/python -m tests.unit.faults.bpf_objects --write
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

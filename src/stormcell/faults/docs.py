@@ -126,7 +126,8 @@ def _needs(fault: type[Fault]) -> str:
 
 
 def _commands(act: Act) -> Iterator[str]:
-    for title, commands in (("apply", act.apply), ("undo", act.undo), ("read", act.read)):
+    warm = (("before the steady state", act.warm),) if act.warm else ()
+    for title, commands in (*warm, ("apply", act.apply), ("undo", act.undo), ("read", act.read)):
         yield f"{title}:"
         yield ""
         yield "```"

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "inventory": "stormcell.guest.inventory:main",
     "needs": "stormcell.guest.needs:main",
     "probe": "stormcell.guest.probes:main",
+    "bpf": "stormcell.guest.tools.bpf:main",
     "cgroup": "stormcell.guest.tools.cgroup:main",
     "clock": "stormcell.guest.tools.clock:main",
     "dns": "stormcell.guest.tools.dns:main",

@@ -1,0 +1,197 @@
+"""Faults that are programs in the kernel (eBPF): load, switch on, change, read back, remove.
+
+The pins below /sys/fs/bpf/stormcell hold all of a fault, so that it stands while no process of ours runs and can be
+removed by any.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from typing import Any
+
+from stormcell.guest.tools import bpf_calls, bpf_config, bpf_kernel, bpf_load, common
+from stormcell.guest.tools.bpf_config import Config
+
+_KEY = struct.pack("<I", 0)
+_TOTALS = struct.Struct("<QQQ")
+_HIT_KEY, _HIT = struct.Struct("<IHH"), struct.Struct("<Q16s")
+_INODE, _TGID, _START = struct.Struct("<QQ"), struct.Struct("<I"), struct.Struct("<Q")
+DESCENT = ["on_fork", "on_exit"]
+_FOUND_BY_SET = ("main", "pid", "name", "port", "user")
+
+
+def _words(given: tuple[str, ...]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in given]
+    return {key: value for key, _, value in pairs}
+
+
+def _programs(object_name: str, words: dict[str, str]) -> list[str]:
+    """What this fault needs; those of descent whenever the target may turn out to be a set of processes."""
+    hooks = bpf_calls.hooks_of(words["call"].split(",")) if object_name == "errno" else ["vfs_read", "vfs_readv"]
+    return hooks + (DESCENT if words.get("by") in _FOUND_BY_SET else [])
+
+
+def load(mark: str, object_name: str, *given: str) -> None:
+    """Ahead of the act: all is attached and switched off, so that the act is one write."""
+    _loaded(mark, object_name, _programs(object_name, _words(given)))
+
+
+def _loaded(mark: str, object_name: str, programs: list[str]) -> str:
+    folder = bpf_load.place(mark)
+    if os.path.exists(folder):
+        if _is_on(folder):
+            raise ValueError(f"a fault of the name '{mark}' is in force already")
+        if any(not os.path.exists(f"{folder}/link_{name}") for name in programs):
+            bpf_load.unload(mark)  # of a run that never came to its act
+    bpf_load.load(mark, object_name, programs)
+    for name in programs:
+        _attach(folder, name)
+    return folder
+
+
+def _is_on(folder: str) -> bool:
+    try:
+        with _map(folder, "config", 4, bpf_config.SIZE) as table:
+            return bool(_read_config(table).on)
+    except FileNotFoundError:
+        return False
+
+
+def apply(mark: str, object_name: str, *given: str) -> dict[str, Any]:
+    """Find the target, then switch on by one write. Raises what `bpf_config.resolved` raises."""
+    words = _words(given)
+    config = bpf_config.resolved(words)
+    programs = _programs(object_name, words)
+    folder = _loaded(mark, object_name, programs)
+    with _map(folder, "inodes", 16, 4) as inodes, _map(folder, "targets", 4, 8) as tgids:
+        for inode, device in config.inodes:
+            inodes.put(_INODE.pack(inode, device), _KEY)
+        for tgid, start in config.tgids.items():
+            tgids.put(_TGID.pack(tgid), _START.pack(start))
+    with _map(folder, "config", 4, bpf_config.SIZE) as table:
+        table.put(_KEY, config.packed())
+    return {"programs": programs, "targets": sorted(config.tgids), "files": len(config.inodes)}
+
+
+def _attach(folder: str, name: str) -> None:
+    if os.path.exists(f"{folder}/link_{name}"):
+        return
+    program = bpf_kernel.get(f"{folder}/prog_{name}")
+    try:
+        link = bpf_kernel.attach(program)
+        try:
+            bpf_kernel.pin(link, f"{folder}/link_{name}")
+        finally:
+            os.close(link)
+    finally:
+        os.close(program)
+
+
+def change(mark: str, *given: str) -> dict[str, str]:
+    """Other amounts (errno, rate, every, limit) for a fault that is in force, in one write."""
+    with _map(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
+        config = _read_config(table)
+        bpf_config.amounts(_words(given), config)
+        table.put(_KEY, config.packed())
+    return bpf_config.as_words(config, {}, None)
+
+
+def show(mark: str, *given: str) -> dict[str, Any]:
+    """Links, configuration, counts and processes as the kernel has them."""
+    folder = bpf_load.place(mark)
+    asked = _words(given)
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return {"links": [], "config": {}, "totals": {}, "hits": [], "targets": [], "on": False}
+    links = [name.removeprefix("link_") for name in names if name.startswith("link_") and _alive(f"{folder}/{name}")]
+    with _map(folder, "config", 4, bpf_config.SIZE) as table:
+        config = _read_config(table)
+    with _map(folder, "totals", 4, _TOTALS.size) as table:
+        matched, acted, lost = _TOTALS.unpack(table.take(_KEY) or bytes(_TOTALS.size))
+    with _map(folder, "targets", 4, 8) as table:
+        tgids = sorted(_TGID.unpack(key)[0] for key in table.keys())  # noqa: SIM118 - no dict
+    with _map(folder, "inodes", 16, 4) as table:
+        config.inodes = [_INODE.unpack(key) for key in table.keys()]  # noqa: SIM118 - no dict
+    return {
+        "links": links,
+        "config": bpf_config.as_words(config, asked, _now(asked)),
+        "totals": {"matched": matched, "acted": acted, "lost": lost},
+        "hits": _hits(folder),
+        "targets": tgids,
+        "on": bool(config.on),
+    }
+
+
+def _now(asked: dict[str, str]) -> Config | None:
+    """What target and path mean now; a set of processes need not be there any more."""
+    try:
+        config = Config()
+        by = asked.get("by", "any")
+        if by in _FOUND_BY_SET:
+            try:
+                bpf_config.whom(asked, config)
+            except LookupError:
+                config.by, config.descend = bpf_config.BY_SET, int(by != "main")
+        else:
+            bpf_config.whom(asked, config)
+        if "path" in asked:
+            bpf_config.where(asked["path"], config)
+    except (OSError, ValueError, LookupError):
+        return None
+    return config
+
+
+def _alive(path: str) -> bool:
+    try:
+        fd = bpf_kernel.get(path)
+    except OSError:
+        return False
+    try:
+        return bpf_kernel.link_id(fd) > 0
+    finally:
+        os.close(fd)
+
+
+def _hits(folder: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    with _map(folder, "hits", 8, _HIT.size) as table:
+        for key, value in table.items():
+            (tgid, call, err), (count, comm) = _HIT_KEY.unpack(key), _HIT.unpack(value)
+            name = comm.partition(b"\0")[0].decode(errors="replace")
+            found.append({"pid": tgid, "comm": name, "call": _call(call), "errno": _errno(err), "count": count})
+    return sorted(found, key=lambda hit: (hit["pid"], hit["call"], hit["errno"]))
+
+
+def _call(number: int) -> str:
+    return bpf_calls.CALLS[number].name if number < len(bpf_calls.CALLS) else str(number)
+
+
+def _errno(number: int) -> str:
+    return "changed" if number == bpf_config.CHANGED else errno.errorcode.get(number, str(number)) if number else ""
+
+
+def _map(folder: str, name: str, key: int, value: int) -> bpf_kernel.Map:
+    return bpf_kernel.Map(f"{folder}/map_{name}", key, value)
+
+
+def _read_config(table: bpf_kernel.Map) -> Config:
+    return bpf_config.unpacked(table.take(_KEY) or bytes(bpf_config.SIZE))
+
+
+def clear(mark: str) -> None:
+    """Off at once, then gone: the kernel detaches a link some milliseconds after its last pin went away."""
+    try:
+        with _map(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
+            table.put(_KEY, Config().packed())
+    except FileNotFoundError:
+        pass
+    bpf_load.unload(mark)
+
+
+def main(argv: list[str]) -> int:
+    """`bpf load|apply|change|show|clear`."""
+    verbs: dict[str, common.Verb] = {"load": load, "apply": apply, "change": change, "show": show, "clear": clear}
+    return common.serve("bpf", verbs, argv)

@@ -1,0 +1,33 @@
+"""Recordings of `syscall.*`: the fault, what goes on around it, and what its receipt must say."""
+
+from typing import Any
+
+from tests.guest.faults.recording import ACTED, GROUP, IDLE, NOT_IN_FORCE
+
+JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
+VICTIM = f"{JOIN} exec python3 /root/syscall_tool.py"
+SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
+
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
+    "syscall.errno": (
+        {"kind": "syscall.errno", "service": "victim", "call": "open", "errno": "EMFILE", "path": "/srv/x",
+         "rate": "60%"},
+        {"setup": SETUP, "under": [f"{VICTIM} repeat /srv/x 30 0", "python3 /root/syscall_tool.py repeat /srv/x 5 0"]}, ACTED),
+    "syscall.errno.sockets": (
+        {"kind": "syscall.errno", "cgroup": GROUP, "call": ["connect", "send", "accept"], "errno": "ETIMEDOUT",
+         "address": ["127.0.0.0/8", "::1"], "remote_port": 7001, "every": 1, "limit": 50},
+        {"setup": SETUP, "under": [f"{VICTIM} sockets 127.0.0.1 7001"]}, ACTED),
+    "syscall.errno.name": (
+        {"kind": "syscall.errno", "name": "sleep", "call": ["stat", "kill"], "errno": "EPERM"},
+        {"loads": ["exec sleep 100"], "settle": 0.2}, IDLE),
+    "syscall.errno.idle": (
+        {"kind": "syscall.errno", "service": "victim", "call": "accept", "errno": "EMFILE", "local_port": 81},
+        {"setup": SETUP, "under": [f"{VICTIM} sockets 127.0.0.1 7001"]}, IDLE),
+    "syscall.errno.unpinned": (
+        {"kind": "syscall.errno", "service": "victim", "call": "open", "errno": "EMFILE"},
+        {"setup": SETUP, "under": ["rm /sys/fs/bpf/stormcell/fault/link_file_open"]}, NOT_IN_FORCE),
+    "syscall.errno.changed": (
+        {"kind": "syscall.errno", "service": "victim", "call": "open", "errno": "EMFILE"},
+        {"setup": SETUP, "under": ["stormcell-guest bpf change fault errno=EIO rate=1000000 every=0 limit=0"]},
+        NOT_IN_FORCE),
+}  # fmt: skip

@@ -1,0 +1,257 @@
+"""Runs in the guest: one call after the other, each variant of it, and the errno it came back with."""
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+AT_FDCWD = -100
+OPEN, OPENAT, OPENAT2, CREAT, URING_SETUP, URING_ENTER = 2, 257, 437, 85, 425, 426
+
+
+def told(number):
+    return errno.errorcode.get(number, str(number)) if number else "OK"
+
+
+def raw(number, *arguments):
+    """A system call by its number: no C library decides which one it is. The result, or minus the errno."""
+    done = LIBC.syscall(ctypes.c_long(number), *arguments)
+    return done if done >= 0 else -ctypes.get_errno()
+
+
+def raw_open(number, path):
+    name = ctypes.c_char_p(os.fsencode(path))
+    how = ctypes.create_string_buffer(struct.pack("QQQ", os.O_RDONLY, 0, 0))
+    arguments = {
+        OPEN: (name, os.O_RDONLY, 0),
+        OPENAT: (AT_FDCWD, name, os.O_RDONLY, 0),
+        OPENAT2: (AT_FDCWD, name, how, 24),
+        CREAT: (name, 0o600),
+    }[number]
+    return raw(number, *arguments)
+
+
+def open_32(path):
+    """open(2) of the 32-bit system call table, from a 64-bit program: int 0x80 with pointers below 4 GiB."""
+    place = mmap_32(4096)
+    code = b"\x53\xb8\x05\0\0\0\xbb" + struct.pack("<I", place + 256) + b"\x31\xc9\x31\xd2\xcd\x80\x5b\xc3"
+    ctypes.memmove(place, code, len(code))
+    ctypes.memmove(place + 256, os.fsencode(path) + b"\0", len(os.fsencode(path)) + 1)
+    return ctypes.CFUNCTYPE(ctypes.c_int)(place)()
+
+
+def mmap_32(size):
+    LIBC.mmap.restype = ctypes.c_void_p
+    return LIBC.mmap(None, ctypes.c_size_t(size), 7, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, -1, 0)
+
+
+class Ring:
+    """An io_uring with one entry (io_uring(7))."""
+
+    def __init__(self):
+        self.params = ctypes.create_string_buffer(120)
+        self.fd = raw(URING_SETUP, 4, self.params)
+        if self.fd < 0:
+            raise OSError(-self.fd, "io_uring_setup")
+        words = struct.unpack("30I", self.params.raw)
+        self.sq, self.cq = words[10:20], words[20:30]
+        self.entries, self.completions = words[0], words[1]
+        size = max(self.sq[6] + self.entries * 4, self.cq[5] + self.completions * 16)
+        self.rings = mmap.mmap(self.fd, size, offset=0)
+        self.sqes = mmap.mmap(self.fd, self.entries * 64, offset=0x10000000)
+
+    def do(self, opcode, fd, address, length=0, offset=0, flags=0):
+        self.sqes[0:64] = struct.pack("BBHiQQIIQ", opcode, 0, 0, fd, offset, address, length, flags, 7).ljust(64, b"\0")
+        tail = struct.unpack_from("I", self.rings, self.sq[1])[0]
+        mask = struct.unpack_from("I", self.rings, self.sq[2])[0]
+        struct.pack_into("I", self.rings, self.sq[6] + 4 * (tail & mask), 0)
+        struct.pack_into("I", self.rings, self.sq[1], tail + 1)
+        assert raw(URING_ENTER, self.fd, 1, 1, 1, None, 0) == 1
+        head = struct.unpack_from("I", self.rings, self.cq[0])[0]
+        place = self.cq[5] + 16 * (head & struct.unpack_from("I", self.rings, self.cq[2])[0])
+        struct.pack_into("I", self.rings, self.cq[0], head + 1)
+        return struct.unpack_from("QiI", self.rings, place)[1]
+
+
+def uring_open(path):
+    name = ctypes.create_string_buffer(os.fsencode(path))
+    return Ring().do(18, AT_FDCWD, ctypes.addressof(name), 0, 0, os.O_RDONLY)
+
+
+def variants(path):
+    """Every way to open a file."""
+    ways = {
+        "open": lambda: raw_open(OPEN, path),
+        "openat": lambda: raw_open(OPENAT, path),
+        "openat2": lambda: raw_open(OPENAT2, path),
+        "creat": lambda: raw_open(CREAT, path),
+        "open32": lambda: open_32(path),
+        "io_uring": lambda: uring_open(path),
+    }
+    for name, way in ways.items():
+        done = way()
+        sys.stdout.write(f"{name} {told(-done) if done < 0 else 'OK'}\n")
+
+
+def attempt(name, call):
+    try:
+        call()
+        sys.stdout.write(f"{name} OK\n")
+    except OSError as error:
+        sys.stdout.write(f"{name} {told(error.errno)}\n")
+    sys.stdout.flush()
+
+
+def everything(folder):
+    """Each group of calls on files, once, in `folder` (made before by `prepare`)."""
+    os.chdir(folder)
+    fd = os.open("file", os.O_RDWR)
+    at = os.open(".", os.O_RDONLY)
+    attempt("open", lambda: os.open("file", os.O_RDONLY))
+    attempt("read", lambda: os.read(fd, 1))
+    attempt("write", lambda: os.write(fd, b"x"))
+    attempt("readdir", lambda: os.listdir(at))
+    attempt("create", lambda: os.open("made", os.O_CREAT | os.O_WRONLY))
+    attempt("mkdir", lambda: os.mkdir("new"))
+    attempt("unlink", lambda: os.unlink("old"))
+    attempt("rmdir", lambda: os.rmdir("empty"))
+    attempt("rename", lambda: os.rename("here", "there"))
+    attempt("link", lambda: os.link("file", "hard"))
+    attempt("symlink", lambda: os.symlink("file", "soft"))
+    attempt("truncate", lambda: os.ftruncate(fd, 1))
+    attempt("chmod", lambda: os.fchmod(fd, 0o600))
+    attempt("chown", lambda: os.chown("file", 0, 0))
+    attempt("stat", lambda: os.fstat(fd))
+    attempt("readlink", lambda: os.readlink("link"))
+    attempt("lock", lambda: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB))
+    attempt("mmap", lambda: mmap.mmap(fd, 1, prot=mmap.PROT_READ))
+    attempt("ioctl", lambda: fcntl.ioctl(fd, 0x5421, b"\0\0\0\0"))
+    attempt("exec", lambda: os.execv("program", ["program"]))
+
+
+def prepare(folder):
+    os.makedirs(f"{folder}/empty", exist_ok=True)
+    os.chdir(folder)
+    for name in ("new", "made", "there", "hard", "soft", "link"):
+        with contextlib.suppress(OSError):
+            os.rmdir(name) if name == "new" else os.unlink(name)
+    for name in ("file", "old", "here", "program"):
+        Path(name).write_text("hello")
+    os.chmod("program", 0o755)
+    os.symlink("file", "link")
+
+
+def others():
+    """Groups that are about no file."""
+    end, _ = os.pipe()
+
+    def child():
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def thread():
+        LIBC.pthread_create.restype = ctypes.c_int
+        one = threading.Thread(target=lambda: None)
+        try:
+            one.start()
+            one.join()
+        except RuntimeError:
+            raise OSError(errno.EAGAIN, "no thread") from None
+
+    attempt("fork", child)
+    attempt("thread", thread)
+    attempt("kill", lambda: os.kill(os.getpid(), 0))
+    attempt("socket", lambda: socket.socket())
+    attempt("mprotect", lambda: check(LIBC.mprotect(ctypes.c_void_p(mmap_32(4096)), ctypes.c_size_t(4096), 1)))
+    os.close(end)
+
+
+def check(done):
+    if done != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+
+def sockets(host, port):
+    """Each group of calls on sockets, to a server at host:port."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server = socket.socket(kind)
+    attempt("bind", lambda: server.bind((host, port)))
+    attempt("listen", lambda: server.listen())
+    client = socket.socket(kind)
+    attempt("connect", lambda: client.connect((host, port)))
+    server.settimeout(0)
+    attempt("accept", lambda: server.accept())
+    attempt("send", lambda: client.send(b"x"))
+    client.setblocking(False)
+    attempt("recv", lambda: client.recv(1))
+
+
+def repeat(path, times, pause):
+    """Open a file again and again; how often it worked, and how often it did not, by errno."""
+    seen: dict[str, int] = {}
+    for _ in range(times):
+        try:
+            os.close(os.open(path, os.O_RDONLY))
+            name = "OK"
+        except OSError as error:
+            name = told(error.errno)
+        seen[name] = seen.get(name, 0) + 1
+        time.sleep(pause / 1000)
+    sys.stdout.write(f"{os.getpid()} " + " ".join(f"{name} {count}" for name, count in sorted(seen.items())) + "\n")
+
+
+def threads(path, times):
+    """The same from four threads and from a child."""
+    all_of_them = [threading.Thread(target=repeat, args=(path, times, 0)) for _ in range(4)]
+    for one in all_of_them:
+        one.start()
+    for one in all_of_them:
+        one.join()
+    sys.stdout.flush()
+    if (pid := os.fork()) == 0:
+        repeat(path, times, 0)
+        sys.stdout.flush()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def changed(path, size):
+    """Read a file of zeros by `size`: how many reads, bytes that are not zero and bits in them; and by one readv."""
+    fd = os.open(path, os.O_RDONLY)
+    reads = bytes_ = bits = 0
+    while data := os.read(fd, size):
+        reads += 1
+        bytes_ += sum(map(bool, data))
+        bits += sum(map(int.bit_count, data))
+    parts = [bytearray(500), bytearray(500)]
+    os.preadv(fd, parts, 0)
+    sys.stdout.write(f"reads {reads} bytes {bytes_} bits {bits} vector {sum(map(bool, parts[0] + parts[1]))}\n")
+
+
+def wait_for(path):
+    """Hold until somebody makes `path`."""
+    while not os.path.exists(path):
+        time.sleep(0.02)
+
+
+def later(flag, what, *words):
+    """Do it once `flag` is there: a process that was there before the fault."""
+    wait_for(flag)
+    sys.stdout.write("")
+    globals()[what](*words)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    what, *words = sys.argv[1:]
+    globals()[what](*[int(word) if word.isdigit() else word for word in words])
