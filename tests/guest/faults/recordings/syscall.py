@@ -5,14 +5,15 @@ from typing import Any
 from tests.guest.faults.recording import ACTED, GROUP, IDLE, NOT_IN_FORCE
 
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
-VICTIM = f"{JOIN} exec python3 /root/syscall_tool.py"
+TOOL = "python3 /root/syscall_tool.py"
+VICTIM = f"{JOIN} exec {TOOL}"
 SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
     "syscall.errno": (
         {"kind": "syscall.errno", "service": "victim", "call": "open", "errno": "EMFILE", "path": "/srv/x",
          "rate": "60%"},
-        {"setup": SETUP, "under": [f"{VICTIM} repeat /srv/x 30 0", "python3 /root/syscall_tool.py repeat /srv/x 5 0"]}, ACTED),
+        {"setup": SETUP, "under": [f"{VICTIM} repeat /srv/x 30 0", f"{TOOL} repeat /srv/x 5 0"]}, ACTED),
     "syscall.errno.sockets": (
         {"kind": "syscall.errno", "cgroup": GROUP, "call": ["connect", "send", "accept"], "errno": "ETIMEDOUT",
          "address": ["127.0.0.0/8", "::1"], "remote_port": 7001, "every": 1, "limit": 50},

@@ -1,0 +1,179 @@
+"""Faults that are programs in the kernel: input, plans, and readings that show another parameter than was asked for."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stormcell import faults
+from stormcell.faults._bpf import Programs
+from stormcell.guest.tools import bpf_calls, bpf_config
+from stormcell.spec.fault import Output, Reading
+from tests.unit.faults.fault_cases import one
+
+ERRNO = {"kind": "syscall.errno", "service": "web", "call": "open", "errno": "EIO"}
+FILE = {"kind": "file.errno", "path": "/srv", "operation": "read", "errno": "EIO"}
+CORRUPT = {"kind": "file.corrupt", "path": "/srv"}
+
+WRONG = [
+    ({**ERRNO, "call": "opne"}, "there is no group of calls 'opne' here; did you mean 'open'?"),
+    ({**ERRNO, "call": "openat"}, "there is no group of calls 'openat' here; did you mean 'open'?"),
+    ({**ERRNO, "call": "fsync"}, "there is no group of calls 'fsync' here"),
+    ({**ERRNO, "call": []}, "a list of different ones"),
+    ({**ERRNO, "call": ["open", "open"]}, "a list of different ones"),
+    ({**ERRNO, "call": 3}, "there is no group of calls '3' here"),
+    ({**ERRNO, "errno": "EIOO"}, "there is no errno 'EIOO'; did you mean 'EIO'?"),
+    ({**ERRNO, "errno": "__name__"}, "there is no errno '__name__'"),
+    ({**ERRNO, "errno": "errorcode"}, "there is no errno 'errorcode'"),
+    ({**ERRNO, "errno": 5}, "valid string"),
+    ({**ERRNO, "rate": "0%"}, "less than 0.0001% does nothing"),
+    ({**ERRNO, "rate": "50%", "every": 2}, "two ways to say how often"),
+    ({**ERRNO, "every": 0}, "greater than or equal to 1"),
+    ({**ERRNO, "limit": "5"}, "valid integer"),
+    ({**ERRNO, "call": ["open", "connect"], "path": "/x"}, "'path' is about files, and connect is not"),
+    ({**ERRNO, "call": "open", "remote_port": 80}, "addresses and ports are of sockets; open has none"),
+    ({**ERRNO, "call": "send", "address": [f"10.0.0.{n}" for n in range(9)]}, "9 addresses are given; at most 8"),
+    ({**ERRNO, "path": "x"}, "no absolute path"),
+    ({**ERRNO, "pid": 7}, "'service' and 'pid' are given"),
+    ({"kind": "syscall.errno", "call": "open", "errno": "EIO"}, "none is given"),
+    ({**FILE, "operation": "connect"}, "there is no group of calls 'connect' here"),
+    ({**FILE, "path": "/"}, "'/' is used by the sandbox itself"),
+    ({**FILE, "path": "/run"}, "'/run' is used by the sandbox itself"),
+    ({**FILE, "path": "/usr/share/x"}, "is used by the sandbox itself"),
+    ({**FILE, "user": "a", "pid": 3}, "several targets are given"),
+    ({**FILE, "processes": "main"}, "is about a service"),
+    ({**CORRUPT, "bytes": 0}, "greater than or equal to 1"),
+    ({**CORRUPT, "bytes": 65}, "less than or equal to 64"),
+    ({**CORRUPT, "path": "/etc/passwd"}, "is used by the sandbox itself"),
+    ({"kind": "syscall.override", "function": "x", "errno": "EIO"}, "CONFIG_BPF_KPROBE_OVERRIDE"),
+    ({"kind": "syscall.failslab", "service": "x", "rate": "1%"}, "CONFIG_FAILSLAB"),
+]
+
+
+@pytest.mark.parametrize(("spec", "said"), WRONG, ids=[f"{i}-{said[:30]}" for i, (_, said) in enumerate(WRONG)])
+def test_wrong_input_is_refused_with_a_reason(spec, said):
+    with pytest.raises(ValidationError) as refused:
+        faults.parse(spec)
+    assert said in str(refused.value)
+
+
+OTHER_PARAMETERS = [
+    ("syscall.errno", {"errno": "ENFILE"}),
+    ("syscall.errno", {"call": ["open", "read"]}),
+    ("syscall.errno", {"call": "stat"}),
+    ("syscall.errno", {"rate": "61%"}),
+    ("syscall.errno", {"limit": 9}),
+    ("syscall.errno", {"path": "/srv/z"}),
+    ("syscall.errno", {"path": None}),
+    ("syscall.errno", {"service": "other"}),
+    ("syscall.errno", {"service": None, "user": "victim"}),
+    ("syscall.errno", {"processes": "main"}),
+    ("syscall.errno.sockets", {"address": ["127.0.0.0/9", "::1"]}),
+    ("syscall.errno.sockets", {"address": None}),
+    ("syscall.errno.sockets", {"remote_port": 7002}),
+    ("syscall.errno.sockets", {"local_port": 7001}),
+    ("syscall.errno.sockets", {"every": 2}),
+    ("syscall.errno.sockets", {"limit": None}),
+    ("syscall.errno.sockets", {"cgroup": "/sys/fs/cgroup/services"}),
+    ("file.errno", {"operation": ["read", "write"]}),
+    ("file.errno", {"path": "/srv"}),
+    ("file.errno", {"user": "nobody"}),
+    ("file.corrupt", {"bytes": 3}),
+    ("file.corrupt", {"rate": "91%"}),
+    ("file.corrupt", {"path": "/srv/other"}),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), OTHER_PARAMETERS)
+def test_every_parameter_is_compared_with_what_the_kernel_shows(name, other):
+    record = one(name)
+    spec = {key: value for key, value in {**record.spec, **other}.items() if value is not None}
+    assert record.fault.in_force(record.before, record.during)
+    assert not faults.parse(spec).in_force(record.before, record.during)
+
+
+@pytest.mark.parametrize("name", ["syscall.errno", "syscall.errno.name", "file.errno", "file.corrupt"])
+def test_programs_that_are_not_attached_or_off_are_not_in_force(name):
+    record = one(name)
+    shown = json.loads(record.during.outputs["bpf"].out)
+    for broken in ({**shown, "links": shown["links"][1:]}, {**shown, "on": False}, {**shown, "links": []}):
+        reading = Reading(outputs={"bpf": Output(exit=0, out=json.dumps(broken))})
+        assert not record.fault.in_force(record.before, reading)
+        assert not record.fault.clean(record.before, reading)
+
+
+def test_a_name_that_means_something_else_by_now_is_seen():
+    """The guest's tool says `path` and `what` only while the kernel has what they mean."""
+    config = bpf_config.Config(by=bpf_config.BY_CGROUP, cgroup=7, level=2, calls=1)
+    asked = {"by": "service", "what": "web"}
+    now = bpf_config.Config(by=bpf_config.BY_CGROUP, cgroup=7, level=2)
+    assert bpf_config.as_words(config, asked, now)["what"] == "web"
+    now.cgroup = 8
+    assert "what" not in bpf_config.as_words(config, asked, now)
+    assert "what" not in bpf_config.as_words(config, asked, None)
+
+
+def test_who_was_hit_is_noted_and_the_amounts_agree():
+    record = one("syscall.errno")
+    notes = record.fault.notes(record.before, record.during, record.after)
+    shown = json.loads(record.after.outputs["bpf"].out)
+    assert any("open answered EMFILE" in note for note in notes)
+    assert any("open let pass" in note for note in notes)
+    assert record.acted == sum(hit["count"] for hit in shown["hits"] if hit["errno"])
+    assert shown["totals"]["matched"] == sum(hit["count"] for hit in shown["hits"]) == 30
+
+
+def test_what_can_change_in_place_does_and_what_cannot_does_not():
+    fault = faults.parse(ERRNO)
+    change = fault.change(faults.parse({**ERRNO, "errno": "ENOSPC", "rate": "7%"}))
+    assert change is not None
+    assert change[0].argv[1:] == ("bpf", "change", "fault", "errno=ENOSPC", "rate=70000", "every=0", "limit=0")
+    assert fault.change(faults.parse({**ERRNO, "call": "stat"})) is None
+    assert fault.change(faults.parse({**ERRNO, "service": "other"})) is None
+    corrupt = faults.parse(CORRUPT)
+    assert corrupt.change(faults.parse({**CORRUPT, "every": 4})) is not None
+    assert corrupt.change(faults.parse({**CORRUPT, "bytes": 4})) is None
+
+
+@given(
+    call=st.lists(st.sampled_from([call.name for call in bpf_calls.CALLS]), min_size=1, unique=True),
+    err=st.sampled_from(["EIO", "EPERM", "ENOSPC", "ETIMEDOUT"]),
+    rate=st.integers(1, 1_000_000),
+    limit=st.none() | st.integers(1, 10**9),
+)
+@settings(max_examples=200, deadline=None)
+def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, limit):
+    spec = {"kind": "syscall.errno", "pid": 1, "call": call, "errno": err, "rate": f"{rate / 10_000}%", "limit": limit}
+    fault = faults.parse({key: value for key, value in spec.items() if value is not None})
+    assert isinstance(fault, Programs)
+    words = dict(word.split("=", 1) for word in (*fault.words(), *fault.amounts()))
+    assert words["rate"] == str(rate)
+    config = bpf_config.Config(on=1)
+    bpf_config.amounts(words, config)
+    for name in words["call"].split(","):
+        config.calls |= 1 << bpf_calls.NUMBER[name]
+    told = bpf_config.as_words(bpf_config.unpacked(config.packed()), words, None)
+    assert told == {key: value for key, value in words.items() if key not in ("by", "what")}
+    assert fault.programs() >= set(bpf_calls.hooks_of(call))
+
+
+WRITTEN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno"]), inner,
+        max_size=5),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(WRITTEN, st.sampled_from([ERRNO, FILE, CORRUPT]))
+@settings(max_examples=300, deadline=None)
+def test_whatever_a_guest_writes_is_judged_without_a_crash(written, spec):
+    fault = faults.parse(spec)
+    reading = Reading(outputs={"bpf": Output(exit=0, out=json.dumps(written))})
+    assert fault.in_force(reading, reading) is False
+    assert fault.acted(Reading(), reading) >= 0
+    fault.clean(reading, reading)
+    fault.notes(reading, reading, reading)
