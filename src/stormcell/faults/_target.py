@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from stormcell.faults._cgroup import Cgroup
-from stormcell.faults._fields import Documented, Port, ServiceName, UserName, one_of
+from stormcell.faults._fields import Documented, GuestPath, Port, ServiceName, UserName, one_of
+from stormcell.faults._reading import mappings
+
+ROOT = "/sys/fs/cgroup"
+_NAMED = 8
+
+
+def _not_ours(path: str) -> str:
+    inside = path.removeprefix(ROOT)
+    if not path.startswith(f"{ROOT}/") or inside == "/":
+        raise ValueError(f"'{path}' is no cgroup below {ROOT}; write for example {ROOT}/services/web")
+    if inside.split("/")[1] == "stormcell":
+        raise ValueError(f"'{path}' belongs to the agent of the sandbox, which has to survive the fault")
+    return path
+
+
+Cgroup = Annotated[GuestPath, AfterValidator(_not_ours)]
+"""The folder of a cgroup, but those of the control path."""
 
 
 def _no_path(name: str) -> str:
@@ -26,6 +42,9 @@ Pid = Annotated[int, Field(strict=True, ge=1, le=4_194_304)]
 class Target(Documented):
     """The part of a fault that says which processes it means; found at the act, by pid and start time."""
 
+    needs_target: ClassVar[bool] = True
+    """False: without one, the fault is about the whole guest."""
+
     service: ServiceName | None = None
     """A service of the template. One of `service`, `name`, `pid`, `cgroup`, `user` and `port`."""
     processes: Literal["all", "main"] = "all"
@@ -43,7 +62,10 @@ class Target(Documented):
 
     @model_validator(mode="after")
     def _one_target(self) -> Target:
-        one_of(service=self.service, name=self.name, pid=self.pid, cgroup=self.cgroup, user=self.user, port=self.port)
+        given = {"service": self.service, "name": self.name, "pid": self.pid}
+        given |= {"cgroup": self.cgroup, "user": self.user, "port": self.port}
+        if self.needs_target or any(value is not None for value in given.values()):
+            one_of(**given)
         if self.processes == "main" and self.service is None:
             raise ValueError("'processes: main' is about a service; name one")
         return self
@@ -54,4 +76,38 @@ class Target(Documented):
         if self.service is not None:
             return ("main" if self.processes == "main" else "service", self.service)
         by = {"name": self.name, "pid": self.pid, "cgroup": self.cgroup, "user": self.user, "port": self.port}
-        return next((key, str(value)) for key, value in by.items() if value is not None)
+        return next(((key, str(value)) for key, value in by.items() if value is not None), ("none", ""))
+
+    @property
+    def folder(self) -> str | None:
+        """The cgroup of a target that is one, None for processes that are found in other ways."""
+        return f"{ROOT}/services/{self.service}" if self.target[0] == "service" else self.cgroup
+
+    def same_target(self, other: Target) -> bool:
+        """Do both name the same processes? A service and its cgroup are the same."""
+        return self.target == other.target or (self.folder is not None and self.folder == other.folder)
+
+
+def who(process: dict[str, Any]) -> str:
+    """A process for a sentence."""
+    return f"{process.get('pid')} ({process.get('comm')})"
+
+
+def restarts(then: Any, now: Any, *, covered: bool) -> tuple[str, ...]:
+    """What became of the targets since the act, from two lists of processes with pid and start time.
+
+    `covered` says that the fault is in force for a newcomer too.
+    """
+    known = {(p.get("pid"), p.get("start_time")): p for p in mappings(then)}
+    found = {(p.get("pid"), p.get("start_time")): p for p in mappings(now)}
+    gone = [who(process) for key, process in known.items() if key not in found]
+    new = [who(process) for key, process in found.items() if key not in known]
+    if not gone or not new:
+        return ()
+    how = "the fault is in force for it too" if covered else "the fault is not in force for it"
+    return (f"target_restarted: {_few(gone)} ended, {_few(new)} came instead: {how}",)
+
+
+def _few(items: list[str]) -> str:
+    rest = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")

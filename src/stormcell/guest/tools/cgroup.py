@@ -1,68 +1,167 @@
-"""Set a limit of a cgroup and show its files. `set` first remembers the counters, so that the act itself is counted."""
+"""Set limits of a cgroup and show its files. `set` first remembers what was there, so that the undo needs nothing else.
+
+A value is what the kernel takes, or a form of it that depends on the guest; what it depends on is kept as `basis`:
+`20%/100000:quota` (cpu.max: share/period, of the tightest quota above or else of one CPU; `:cpu` of one CPU, `:cpus`
+of all), `+5` (so much more than is used now) and `first:1` (the first CPUs of those that it may use).
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from stormcell.guest.tools import common
+from stormcell.guest.kernel import write_file
+from stormcell.guest.tools import common, groups, kernellog, targets
 
-KERNEL_LOG = "/dev/kmsg"
-
-
-def set_limit(mark: str, file: str, value: str, counters: str) -> dict[str, Any]:
-    """Write `value` to `file`. The text of `counters` (in the same folder) is kept as it was before."""
-    folder = os.path.dirname(file)
-    if not os.path.isdir(folder):
-        raise ValueError(f"there is no cgroup {folder}")
-    common.put_mark(mark, common.read_text(os.path.join(folder, counters)))
-    _write(file, value)
-    return {"file": file, "value": (common.read_text(file) or "").strip()}
+_SHARE = re.compile(r"([0-9.]+)%/(\d+):(quota|cpus?)\Z")
+_USED = {"pids.max": "pids.current", "memory.max": "memory.current", "memory.high": "memory.current"}
 
 
-def restore(mark: str, file: str, value: str) -> None:
-    """Put the value back and forget the mark."""
-    _write(file, value)
+def set_limits(mark: str, counters: str, by: str, what: str, *values: str) -> dict[str, Any]:
+    """Write FILE=VALUE for each; the text of `counters` (in the same folder) is kept as it was before."""
+    folder = groups.in_place(by, what)
+    known: dict[str, Any] = {"moved": []}
+    if folder is not None:
+        groups.existing(by, what)
+        known["targets"] = [process.as_dict() for process in targets.find(by, what)]
+    else:
+        folder = f"{groups.OURS}/{mark}"
+        found = groups.victims(by, what)
+        if os.path.isdir(folder):
+            raise ValueError(f"{folder} is already there")
+        known["targets"] = [process.as_dict() for process in found]
+        common.put_mark(mark, {**known, "folder": folder, "made": True})
+        groups.move_in(folder, found, lambda moved: _remember(mark, {**known, "folder": folder, "made": True}, moved))
+        known = {**known, **(common.get_mark(mark) or {})}
+    asked = dict(value.split("=", 1) for value in values)
+    known |= {
+        "folder": folder,
+        "previous": {name: (common.read_text(f"{folder}/{name}") or "").strip() for name in asked},
+        "counters": _counters(folder, counters),
+        "log": kernellog.last(),
+    }
+    for name in asked:
+        if not os.path.exists(f"{folder}/{name}"):
+            raise ValueError(f"the cgroup {folder} has no {name}: its parent does not give it that controller")
+    known["basis"] = {name: _basis(folder, name, value) for name, value in asked.items()}
+    common.put_mark(mark, known)
+    for name, value in asked.items():
+        write_file(f"{folder}/{name}", _value(name, value, known["basis"][name]))
+    return {"folder": folder, "files": groups.files(folder, list(asked))}
+
+
+def change(mark: str, *values: str) -> dict[str, Any]:
+    """Write other values in place of those that `set` wrote."""
+    known = common.get_mark(mark)
+    if not known:
+        raise ValueError("there is no limit in force that could be changed")
+    folder = known["folder"]
+    asked = dict(value.split("=", 1) for value in values)
+    for name, value in asked.items():
+        write_file(f"{folder}/{name}", _value(name, value, known["basis"].get(name)))
+    return {"folder": folder, "files": groups.files(folder, list(asked))}
+
+
+def restore(mark: str) -> None:
+    """Put the values back, move back who was moved, forget the mark. May be said twice."""
+    known = common.get_mark(mark)
+    if not known:
+        return
+    folder = known["folder"]
+    for name, value in (known.get("previous") or {}).items():
+        if os.path.isdir(folder):
+            write_file(f"{folder}/{name}", value or "\n")
+    if known.get("made"):
+        groups.move_out(folder, known["moved"])
     common.drop_mark(mark)
 
 
-def show(mark: str, folder: str, *names: str) -> dict[str, Any]:
-    """The files of the cgroup by name (None when one is not there), the counters before the act, and its OOM kills."""
-    files = {name: common.read_text(os.path.join(folder, name)) for name in names}
-    return {"files": files, "at_act": common.get_mark(mark), "oom": _oom_lines(folder)}
+def show(mark: str, counters: str, by: str, what: str, *names: str) -> dict[str, Any]:
+    """The files of the cgroup by name (None when one is not there), what they were at the act, and its OOM kills."""
+    known = common.get_mark(mark) or {}
+    folder = known.get("folder") or groups.in_place(by, what)
+    now = targets.find(by, what)
+    return {
+        "folder": folder,
+        "files": {**groups.files(folder, names), counters: _counters(folder, counters)},
+        "at_act": known.get("counters"),
+        "previous": known.get("previous"),
+        "basis": known.get("basis"),
+        "moved": [{**entry, "in": groups.of(entry["pid"])} for entry in known.get("moved", []) if groups.same(entry)],
+        "targets": known.get("targets", []),
+        "now": [process.as_dict() for process in now][:64],
+        "oom": kernellog.kills_in(folder, known.get("log")) if folder else [],
+    }
 
 
-def _write(file: str, value: str) -> None:
-    fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, value.strip().encode())
-    finally:
-        os.close(fd)
+def _remember(mark: str, known: dict[str, Any], moved: list[dict[str, Any]]) -> None:
+    common.put_mark(mark, {**known, "moved": moved})
 
 
-def _oom_lines(folder: str) -> list[str]:
-    """The last kernel messages that name this cgroup as the one out of memory."""
-    group = "oom_memcg=" + folder.removeprefix("/sys/fs/cgroup")
-    found: list[str] = []
-    try:
-        fd = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return found
-    try:
-        while True:
-            try:
-                record = os.read(fd, 8192)  # one message a read (Documentation/ABI/testing/dev-kmsg)
-            except BrokenPipeError:  # it was overwritten while we looked; the next read goes on
-                continue
-            except BlockingIOError:
-                return found[-20:]
-            text = record.decode(errors="replace")
-            if f"{group}," in text or f"{group}/" in text:
-                found.append(text.partition(";")[2].splitlines()[0])
-    finally:
-        os.close(fd)
+def _counters(folder: str | None, name: str) -> str | None:
+    """Of the group; pids.events of those below it are added, since the kernel counts where the fork was tried."""
+    if folder is None or name != "pids.events":
+        return common.read_text(f"{folder}/{name}") if folder else None
+    count = 0
+    for below, _, _ in os.walk(folder):
+        count += sum(int(line.split()[1]) for line in (common.read_text(f"{below}/{name}") or "").splitlines())
+    return f"max {count}\n"
 
 
-def main(argv: list[str]) -> int:
-    """`cgroup set|restore|show`."""
-    return common.serve("cgroup", {"set": set_limit, "restore": restore, "show": show}, argv)
+def _basis(folder: str, name: str, value: str) -> Any:
+    """What a value depends on, as the kernel says it now."""
+    if share := _SHARE.match(value):
+        if share[3] == "quota":
+            return tightest_quota(folder)
+        return {"cpus": (os.sysconf("SC_NPROCESSORS_ONLN") if share[3] == "cpus" else 1)}
+    if value.startswith("+"):
+        return {"used": int(common.read_text(f"{folder}/{_USED[name]}") or "0")}
+    if value.startswith("first:"):
+        return {"cpus": cpus(common.read_text(f"{folder}/cpuset.cpus.effective") or "")}
+    return None
+
+
+def _value(name: str, value: str, basis: Any) -> str:
+    if share := _SHARE.match(value):
+        whole = basis["quota"] / basis["period"] if basis and "quota" in basis else (basis or {}).get("cpus", 1)
+        return f"{max(1000, round(float(share[1]) / 100 * whole * int(share[2])))} {share[2]}"
+    if value.startswith("+"):
+        return str(basis["used"] + int(value[1:]))
+    if value.startswith("first:"):
+        count = int(value[6:])
+        if count >= len(basis["cpus"]):
+            raise ValueError(f"it may use {len(basis['cpus'])} CPUs, so it cannot be left with {count} of them")
+        return ",".join(map(str, basis["cpus"][:count]))
+    return value
+
+
+def tightest_quota(folder: str) -> dict[str, int] | None:
+    """The smallest cpu.max of the group and those above it, None when no quota is set."""
+    found: list[tuple[int, int]] = []
+    while folder.startswith(f"{groups.ROOT}/"):
+        quota, _, period = (common.read_text(f"{folder}/cpu.max") or "max 100000").strip().partition(" ")
+        if quota.isdigit():
+            found.append((int(quota), int(period)))
+        folder = os.path.dirname(folder)
+    if not found:
+        return None
+    quota_us, period_us = min(found, key=lambda pair: pair[0] / pair[1])
+    return {"quota": quota_us, "period": period_us}
+
+
+def cpus(text: str) -> list[int]:
+    """`0-2,4` is [0, 1, 2, 4]."""
+    found: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def main(argv: Sequence[str]) -> int:
+    """`cgroup set|change|restore|show`."""
+    verbs: dict[str, common.Verb] = {"set": set_limits, "change": change, "restore": restore, "show": show}
+    return common.serve("cgroup", verbs, list(argv))
