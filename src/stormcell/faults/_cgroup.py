@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stormcell.faults._reading import mapping, mappings
-from stormcell.faults._target import ROOT, Target, restarts, who
+from stormcell.faults._reading import mapping
+from stormcell.faults._target import ROOT, Target, listed, restarts, who
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 
 __all__ = ["ROOT", "CgroupLimit", "table"]
@@ -85,7 +85,7 @@ class CgroupLimit(Target):
     def _moved(self, reading: Reading) -> list[dict[str, Any]]:
         """Processes of the target that are in our group."""
         shown = mapping(reading, "cgroup")
-        return [p for p in mappings(shown.get("moved")) if shown.get("folder") and p.get("in") == shown.get("folder")]
+        return [p for p in listed(shown.get("moved")) if shown.get("folder") and p.get("in") == shown.get("folder")]
 
     def counted(self, reading: Reading | None) -> dict[str, int]:
         """The counters since just before the act. Empty when the reading is torn."""

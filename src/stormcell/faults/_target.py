@@ -88,6 +88,21 @@ class Target(Documented):
         return self.target == other.target or (self.folder is not None and self.folder == other.folder)
 
 
+def listed(processes: Any) -> list[dict[str, Any]]:
+    """The processes in a list that a guest wrote; what has no pid and start time is none."""
+    return [
+        process
+        for process in mappings(processes)
+        if isinstance(process.get("pid"), int) and isinstance(process.get("start_time"), int)
+    ]
+
+
+def pid_of(item: dict[str, Any]) -> int | None:
+    """Of anything that a guest wrote about a process."""
+    pid = item.get("pid")
+    return pid if isinstance(pid, int) else None
+
+
 def who(process: dict[str, Any]) -> str:
     """A process for a sentence."""
     return f"{process.get('pid')} ({process.get('comm')})"
@@ -98,8 +113,8 @@ def restarts(then: Any, now: Any, *, covered: bool) -> tuple[str, ...]:
 
     `covered` says that the fault is in force for a newcomer too.
     """
-    known = {(p.get("pid"), p.get("start_time")): p for p in mappings(then)}
-    found = {(p.get("pid"), p.get("start_time")): p for p in mappings(now)}
+    known = {(p.get("pid"), p.get("start_time")): p for p in listed(then)}
+    found = {(p.get("pid"), p.get("start_time")): p for p in listed(now)}
     gone = [who(process) for key, process in known.items() if key not in found]
     new = [who(process) for key, process in found.items() if key not in known]
     if not gone or not new:

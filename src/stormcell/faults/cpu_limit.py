@@ -50,7 +50,7 @@ class CpuLimit(CgroupLimit):
 
     def expected(self, name: str, basis: dict[str, Any]) -> str:
         """`quota period`."""
-        return quota(self.percent, round(self.period * 1e6), basis)
+        return quota(self.percent, round(self.period * 1e6), basis if self.of == "quota" else {"cpus": 1})
 
     def acted(self, during: Reading, after: Reading) -> int:
         """nr_throttled."""

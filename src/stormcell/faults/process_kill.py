@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from stormcell.faults._reading import mapping, mappings
-from stormcell.faults._target import Target
+from stormcell.faults._reading import mapping
+from stormcell.faults._target import Target, listed
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
 
@@ -69,7 +69,7 @@ class ProcessKill(Target):
 
 
 def _victims(reading: Reading, which: str) -> list[dict[str, Any]]:
-    return mappings(mapping(reading, "victims").get(which))
+    return listed(mapping(reading, "victims").get(which))
 
 
 def _who(victim: dict[str, Any]) -> str:

@@ -19,11 +19,21 @@ COMMANDS: dict[str, str] = {
     "needs": "stormcell.guest.needs:main",
     "probe": "stormcell.guest.probes:main",
     "bpf": "stormcell.guest.tools.bpf:main",
+    "burn": "stormcell.guest.tools.burn:main",
+    "caches": "stormcell.guest.tools.caches:main",
     "cgroup": "stormcell.guest.tools.cgroup:main",
     "clock": "stormcell.guest.tools.clock:main",
     "dns": "stormcell.guest.tools.dns:main",
     "fill": "stormcell.guest.tools.fill:main",
+    "hold": "stormcell.guest.tools.hold:main",
     "kill": "stormcell.guest.tools.kill:main",
+    "online": "stormcell.guest.tools.online:main",
+    "oom": "stormcell.guest.tools.oom:main",
+    "rlimit": "stormcell.guest.tools.rlimit:main",
+    "stop": "stormcell.guest.tools.stop:main",
+    "storm": "stormcell.guest.tools.storm:main",
+    "swap": "stormcell.guest.tools.swap:main",
+    "zombies": "stormcell.guest.tools.zombies:main",
 }
 
 

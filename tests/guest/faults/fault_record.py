@@ -22,8 +22,11 @@ from tests.guest.faults.recording import ACTED
 
 READINGS = Path(__file__).parents[2] / "unit" / "faults" / "readings"
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {}
+RECIPES: dict[str, str] = {}
 for _path in sorted((Path(__file__).parent / "recordings").glob("*.py")):
-    CASES |= import_module(f"tests.guest.faults.recordings.{_path.stem}").CASES
+    _module = import_module(f"tests.guest.faults.recordings.{_path.stem}")
+    CASES |= _module.CASES
+    RECIPES |= getattr(_module, "RECIPES", {})
 
 
 CRASHES: dict[str, dict[str, Any]] = {
@@ -56,19 +59,25 @@ def write(name: str, judged: Receipt, expected: tuple[bool, bool, bool], why: st
     (READINGS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
-def main(names: list[str]) -> None:
-    """All cases, or those that are named."""
-    bench = Bench(asyncio.run(resolve("base", None)))
+def record(names: list[str], recipe: str) -> None:
+    """These cases, in a sandbox of that template."""
+    bench = Bench(asyncio.run(resolve(recipe, None)))
     try:
         bench.put_tools()
-        for name in names or list(CASES):
-            if name in CASES:
-                spec, parts, expected = CASES[name]
-                trial = bench.attempt(spec, **parts)
-                write(name, trial.receipt, expected, trial.stop)
-                sys.stderr.write(f"{name}\n")
+        for name in names:
+            spec, parts, expected = CASES[name]
+            trial = bench.attempt(spec, **parts)
+            write(name, trial.receipt, expected, trial.stop)
+            sys.stderr.write(f"{name}\n")
     finally:
         bench.close()
+
+
+def main(names: list[str]) -> None:
+    """All cases, or those that are named."""
+    chosen = [name for name in names or list(CASES) if name in CASES]
+    for recipe in sorted({RECIPES.get(name, "base") for name in chosen}):
+        record([name for name in chosen if RECIPES.get(name, "base") == recipe], recipe)
     for name, parameters in CRASHES.items():
         if not names or name in names:
             write(name, crash(parameters), ACTED)

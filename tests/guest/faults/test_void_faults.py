@@ -42,8 +42,8 @@ def test_what_stands_in_the_way_is_not_overwritten(bench, foreign, show, gone, s
     [
         ({"kind": "net.delay", "device": "eth7", "delay": "50ms"}, 'Cannot find device "eth7"'),
         ({"kind": "net.drop", "device": ["lo", "eth7"]}, "No such file or directory"),
-        ({"kind": "memory.limit", "service": "nosuch", "max": "64MiB"}, "No such file or directory"),
-        ({"kind": "cpu.limit", "service": "nosuch", "percent": "10%"}, "No such file or directory"),
+        ({"kind": "memory.limit", "service": "nosuch", "max": "64MiB"}, "there is no cgroup"),
+        ({"kind": "cpu.limit", "service": "nosuch", "percent": "10%"}, "there is no cgroup"),
         ({"kind": "disk.fill", "path": "/nosuch"}, "/nosuch is no folder"),
         ({"kind": "disk.fill", "path": "/var", "user": "nosuch"}, "there is no user 'nosuch'"),
         ({"kind": "disk.inodes", "path": "/proc"}, "no fixed number of inodes"),

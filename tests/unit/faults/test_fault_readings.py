@@ -221,7 +221,7 @@ def test_a_limit_that_was_there_before_is_not_the_faults():
 def test_a_limit_that_was_put_back_elsewhere_is_not_clean():
     record = one("cpu.limit")
     assert record.undone is not None
-    assert not record.fault.clean(record.before, changed(record.undone, "previous", "max 100000", "max 50000"))
+    assert not record.fault.clean(record.before, changed(record.undone, "cgroup", "max 100000", "max 50000"))
 
 
 def test_the_kernels_victims_are_noted():

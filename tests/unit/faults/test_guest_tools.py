@@ -92,7 +92,7 @@ def test_the_clock_offset_is_what_both_clocks_say(capsys):
         (clock, ["jump", "1", "2"], 2, "clock jump takes (nanoseconds)"),
         (clock, ["jump", "soon"], 1, "clock jump: invalid literal"),
         (kill, ["send", "m", "NOSUCH", "pid", "1"], 1, "kill send: SIGNOSUCH"),
-        (cgroup, ["set", "m", "/no/such/memory.max", "1", "memory.events"], 1, "there is no cgroup /no/such"),
+        (cgroup, ["set", "m", "memory.events", "cgroup", "/no/such", "memory.max=1"], 1, "there is no cgroup /no/such"),
         (fill, ["blocks", "c", "/no/such", "nobody", "0"], 1, "/no/such is no folder"),
     ],
 )

@@ -7,6 +7,7 @@ of all), `+5` (so much more than is used now) and `first:1` (the first CPUs of t
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Sequence
@@ -72,10 +73,31 @@ def restore(mark: str) -> None:
     folder = known["folder"]
     for name, value in (known.get("previous") or {}).items():
         if os.path.isdir(folder):
-            write_file(f"{folder}/{name}", value or "\n")
+            _put_back(mark, folder, name, value)
     if known.get("made"):
         groups.move_out(folder, known["moved"])
     common.drop_mark(mark)
+
+
+def _put_back(mark: str, folder: str, name: str, value: str) -> None:
+    """The kernel takes an empty set of CPUs only where nobody is (validate_change in kernel/cgroup/cpuset.c).
+
+    So for that one write those who are there step aside into a group of ours.
+    """
+    try:
+        write_file(f"{folder}/{name}", value or "\n")
+    except OSError as error:
+        if error.errno != errno.ENOSPC or value:
+            raise
+        aside = f"{groups.OURS}/{mark}"
+        if not os.path.isdir(aside):
+            groups.make(aside)
+        try:
+            groups.empty(folder, aside)
+            write_file(f"{folder}/{name}", "\n")
+        finally:
+            groups.empty(aside, folder)
+            groups.end(aside)
 
 
 def show(mark: str, counters: str, by: str, what: str, *names: str) -> dict[str, Any]:

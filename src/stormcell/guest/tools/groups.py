@@ -119,6 +119,16 @@ def put(pid: int, folder: str) -> None:
         pass
 
 
+def empty(folder: str, to: str) -> None:
+    """Everybody in `folder` moves; also who is forked meanwhile."""
+    for _ in range(_ROUNDS):
+        pids = members(folder)
+        if not pids:
+            return
+        for pid in pids:
+            put(pid, to)
+
+
 def members(folder: str) -> list[int]:
     """Pids in a group, not below it; empty when it is not there."""
     return [int(line) for line in (common.read_text(f"{folder}/cgroup.procs") or "").split()]

@@ -14,10 +14,12 @@ _SOCKETS = ("tcp", "tcp6", "udp", "udp6")
 
 
 def find(by: str, what: str) -> list[Process]:
-    """`by` is service, main, name, pid, cgroup, user or port.
+    """`by` is service, main, name, pid, cgroup, user or port; or none, which nobody is found by.
 
     Raises ValueError for a process of the control path that was asked for by pid. Nobody found: an empty list.
     """
+    if by == "none":
+        return []
     if by == "pid":
         process = processes.look(int(what))
         if process is not None and process.pid != 1 and processes.is_agent(process.pid):

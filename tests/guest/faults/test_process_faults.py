@@ -1,0 +1,214 @@
+"""Processes: an observer beside the fault sees what its receipt says, and a bystander is left alone."""
+
+import re
+
+import pytest
+
+from tests.guest.faults.resource_loads import DEAF, GROUP, IDLER, SPINNER, join, named, named_spinner, python, trying
+from tests.guest.faults.resource_watch import shares, watch
+from tests.guest.faults.test_cpu_faults import nothing_of_ours
+
+SERVER = named(
+    "server",
+    'import os, socket\nos.setuid(65534)\ns = socket.create_server(("127.0.0.1", 7002))\n'
+    'while 1:\n  c, _ = s.accept(); c.sendall(b"hello"); c.close()',
+)
+ASK = (
+    'python3 -c \'import socket\ns = socket.create_connection(("127.0.0.1", 7002), 2); s.settimeout(0.7)\n'
+    'try: print(s.recv(9))\nexcept TimeoutError: print("no answer")\''
+)
+STATES = "for p in server neighbour; do cut -d')' -f2 /proc/$(pgrep -x $p)/stat | cut -d' ' -f2; done"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"port": 7002, "how": "signal"}, {"name": "server", "how": "freeze"}, {"user": "nobody"}],
+    ids=["port", "freeze", "user"],
+)
+def test_a_stopped_server_takes_connections_and_does_not_answer(bench, spec):
+    trial = bench.attempt(
+        {"kind": "process.stop", **spec},
+        setup=["true"],
+        loads=[SERVER, named_spinner("neighbour")],
+        under=[ASK, STATES, watch(0.5, "neighbour")],
+    )
+    trial.proven()
+    assert trial.said[0] == "no answer\n"
+    stopped, other = trial.said[1].split()
+    assert stopped == ("S" if spec.get("how") == "freeze" else "T") or spec.get("how") == "freeze"
+    assert other in ("R", "S")
+    assert shares(trial, 2)[0] > 0.3, "the neighbour goes on"
+    assert trial.acted == 1
+    nothing_of_ours(bench)
+
+
+def test_who_was_stopped_before_stays_stopped(bench):
+    halted = named("halted", "import os; os.kill(os.getpid(), 19)")
+    state = "cut -d')' -f2 /proc/$(pgrep -x halted)/stat | cut -d' ' -f2"
+    trial = bench.attempt({"kind": "process.stop", "name": "halted"}, loads=[f"({halted}) & sleep 3600"], under=[state])
+    assert trial.receipt.in_force
+    assert trial.acted == 0
+    assert trial.receipt.clean
+    assert trial.said[0].strip() == "T"
+
+
+def test_a_frozen_service_uses_no_time_and_goes_on(bench):
+    used = f"grep usage_usec {GROUP}/cpu.stat | tr -dc 0-9; echo; cat {GROUP}/cgroup.freeze"
+    trial = bench.attempt(
+        {"kind": "process.stop", "service": "victim", "how": "freeze"},
+        loads=[SPINNER],
+        under=[f"{used}; sleep 0.7; {used}"],
+    )
+    trial.proven()
+    first, frozen, last, _ = map(int, trial.said[0].split())
+    assert frozen == 1
+    assert last - first < 20_000
+    assert bench.run(f"cat {GROUP}/cgroup.freeze") == "0\n"
+
+
+def test_every_signal_that_a_handler_saw_was_counted(bench):
+    text = (
+        "import signal, time\nseen = 0\n"
+        'def on(*_):\n  global seen; seen += 1; open("/run/seen", "w").write(str(seen))\n'
+        "signal.signal(signal.SIGUSR1, on)\nwhile 1: time.sleep(5)"
+    )
+    trial = bench.attempt(
+        {"kind": "process.signal", "name": "counter", "signal": "USR1", "rate": "20/s", "count": 12},
+        loads=[named("counter", text), DEAF],
+        under=["sleep 1.5; cat /run/seen; grep SigIgn /proc/$(pgrep -x deaf)/status"],
+    )
+    trial.proven()
+    seen = int(re.match(r"\d+", trial.said[0])[0])  # type: ignore[index]
+    assert 0 < seen <= 12
+    assert trial.acted == seen
+    assert not any("deaf" in note for note in trial.receipt.notes)
+    nothing_of_ours(bench)
+
+
+def test_a_service_without_pids_cannot_fork_and_others_can(bench):
+    text = (
+        "import os, time\nrefused = 0\nwhile 1:\n  try:\n    p = os.fork()\n"
+        "    if not p: os._exit(0)\n    os.waitpid(p, 0)\n"
+        '  except BlockingIOError:\n    refused += 1; open("/run/refused", "w").write(str(refused))\n  time.sleep(0.03)'
+    )
+    trial = bench.attempt(
+        {"kind": "process.pids", "service": "victim", "leave": 0},
+        loads=[python(text)],
+        under=["rm -f /run/refused; sleep 0.8; cat /run/refused", "(true) && echo forked"],
+    )
+    trial.proven()
+    assert int(trial.said[0]) == pytest.approx(trial.acted, abs=6)
+    assert trial.said[1] == "forked\n"
+    assert bench.run(f"cat {GROUP}/pids.max") == "max\n"
+
+
+def test_no_descriptor_is_left_for_the_target_and_its_children(bench):
+    text = (
+        "import os, time, subprocess\nopened, refused = [], 0\nchild = None\nwhile 1:\n"
+        '  try: opened.append(os.open("/dev/null", 0)) if len(opened) < 40 else time.sleep(0)\n'
+        "  except OSError as e: refused += e.errno == 24\n"
+        "  if refused and not child: child = os.fork() or time.sleep(999)\n"
+        '  open("/run/opened", "w").write(f"{len(opened)} {refused}") if 0 else None\n  time.sleep(0.02)'
+    )
+    limits = "for p in $(pgrep -x opener); do grep 'open files' /proc/$p/limits | tr -s ' ' | cut -d' ' -f4,5; done"
+    trial = bench.attempt(
+        {"kind": "process.descriptors", "name": "opener", "leave": 3},
+        loads=[named("opener", text), trying("other", 'open("/dev/null")'), "sleep 3600"],
+        under=[f"sleep 0.8; {limits}", "ls /proc/$(pgrep -x other)/fd | wc -l"],
+        settle=0.5,
+    )
+    trial.proven()
+    held = trial.said[0].split()
+    assert len(held) == 4
+    assert held[0] == held[2] != "1024", "the child inherits it"
+    assert int(trial.said[1]) > 20, "a bystander opens what it likes"
+    after = trial.receipt.readings["undone"].outputs["rlimit"].out
+    assert re.findall(r'"shown": (\d+)', after) == ["1024", "1024"]
+    nothing_of_ours(bench)
+
+
+def test_the_guest_has_no_descriptor_left_but_root_has(bench):
+    nobody = "su nobody -s /bin/sh -c 'cat /etc/hostname > /dev/null' 2>&1; true"
+    trial = bench.attempt(
+        {"kind": "process.descriptors"},
+        loads=[trying("opener", 'open("/dev/null")', 65534)],
+        under=["sleep 0.4", nobody, "cat /etc/hostname > /dev/null && echo fine"],
+    )
+    trial.proven()
+    assert "Too many open files in system" in trial.said[1] or trial.said[1] == ""
+    assert trial.said[2] == "fine\n"
+    assert int(bench.run("cat /proc/sys/fs/file-max")) > 10_000
+
+
+def test_a_user_gets_no_more_threads_and_another_user_does(bench):
+    thread = "threading.Thread(target=time.sleep, args=(900,), daemon=True).start()"
+    count = "for p in threader other; do ls /proc/$(pgrep -x $p)/task | wc -l; done"
+    trial = bench.attempt(
+        {"kind": "process.threads", "name": "threader", "leave": 2},
+        loads=[trying("threader", thread, 65534), trying("other", thread, 12345)],
+        under=[f"sleep 0.2; {count}; sleep 0.5; {count}"],
+        settle=0.5,
+    )
+    trial.proven()
+    held, free, still, more = map(int, trial.said[0].split())
+    assert held == still
+    assert more > free + 3
+    nothing_of_ours(bench)
+
+
+def test_a_pile_of_zombies_counts_against_the_target(bench):
+    bench.run(f"mkdir -p {GROUP}")
+    zombies = "ps -e -o stat= | grep -c ^Z; true"
+    before = int(bench.run(zombies))
+    trial = bench.attempt(
+        {"kind": "process.zombies", "service": "victim", "count": 150}, under=[f"{zombies}; cat {GROUP}/pids.current"]
+    )
+    trial.proven()
+    seen, current = map(int, trial.said[0].split())
+    assert seen - before == 150
+    assert current == 151
+    assert int(bench.run(f"{zombies}")) == before
+    nothing_of_ours(bench)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"kind": "process.stop", "name": "nosuch"}, "there is no process of name 'nosuch' to stop"),
+        ({"kind": "process.stop", "pid": 1}, "init cannot be stopped"),
+        ({"kind": "process.stop", "port": 4711, "how": "freeze"}, "there is no process of port '4711'"),
+        ({"kind": "process.signal", "name": "nosuch", "signal": "HUP", "rate": "1/s"}, "there is no process of name"),
+        ({"kind": "process.pids", "service": "nosuch", "leave": 0}, "there is no cgroup"),
+        ({"kind": "process.descriptors", "name": "nosuch"}, "there is no process of name 'nosuch'"),
+        ({"kind": "process.descriptors", "name": "idler", "leave": 100_000}, "already, not more than"),
+        ({"kind": "process.threads", "name": "idler"}, "use process.pids"),
+        ({"kind": "process.zombies", "service": "nosuch", "count": 3}, "there is no cgroup"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_reason(bench, spec, why):
+    trial = bench.attempt(spec, loads=[IDLER] if spec.get("name") == "idler" else [], under=["true"])
+    assert trial.receipt.apply_ok is not True
+    assert why in trial.stop
+    nothing_of_ours(bench)
+
+
+def test_the_agent_is_never_stopped_moved_or_held_to_a_limit(bench):
+    agent = int(bench.run("head -1 /sys/fs/cgroup/stormcell/agent/cgroup.procs"))
+    for spec in (
+        {"kind": "process.stop", "pid": agent},
+        {"kind": "process.descriptors", "pid": agent},
+        {"kind": "cpu.limit", "pid": agent, "percent": "10%"},
+        {"kind": "memory.hold", "pid": agent, "size": "4MiB"},
+    ):
+        trial = bench.attempt(spec)
+        assert "has to survive the fault" in trial.stop
+    nothing_of_ours(bench)
+
+
+def test_frozen_twice_is_refused_and_the_first_stays(bench):
+    bench.run(f"{join()} sleep 1000 > /dev/null 2>&1 & sleep 0.2; echo 1 > {GROUP}/cgroup.freeze")
+    trial = bench.attempt({"kind": "process.stop", "service": "victim", "how": "freeze"})
+    assert "is frozen already" in trial.stop
+    assert (
+        bench.run(f"cat {GROUP}/cgroup.freeze; echo 1 > {GROUP}/cgroup.kill; echo 0 > {GROUP}/cgroup.freeze") == "1\n"
+    )
