@@ -203,7 +203,7 @@ def _left_behind(case: Case) -> Iterator[str]:
         found = [item for item in event.get("differences") or () if isinstance(item, Mapping)]
         for item in found[:MOST_NAMED]:
             was, now = (_short(item.get(key)) for key in ("before", "undone"))
-            yield f"after the undo {item.get('what')} '{_short(item.get('name'))}' differs: it was {was}, it is {now}"
+            yield f"after the undo, in {item.get('what')}, '{_short(item.get('name'))}' was {was} and is {now}"
         if len(found) > MOST_NAMED:
             yield f"after the undo {len(found) - MOST_NAMED} more things differ from before"
 

@@ -71,7 +71,7 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
     assert outcome.verdict == "failed"
     assert codes(outcome) == ["left_behind"] * 2
     said = " ".join(reason.text for reason in outcome.result.reasons)
-    assert "mounts '/mnt (/)'" in said
+    assert "in mounts, '/mnt (/)'" in said
     assert "vm.swappiness" in said
 
 
