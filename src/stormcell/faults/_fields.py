@@ -68,7 +68,7 @@ def _network(text: str) -> str:
         wider = ipaddress.ip_interface(text)
     except ValueError:
         raise ValueError(
-            f"'{text}' is no address; names are not looked up, write for example 10.0.2.2, 10.0.0.0/8 or fd00::/8"
+            f"'{text}' is no address; write for example 10.0.2.2, 10.0.0.0/8 or fd00::/8, and a name into 'host'"
         ) from None
     raise ValueError(f"'{text}' is one host with a network's length; write {wider.ip} or {wider.network}")
 
@@ -98,6 +98,25 @@ Addresses = Annotated[
     _texts("10.0.2.2", "fd00::/8"),
 ]
 """IPv4 and IPv6 addresses or networks."""
+
+_HOST = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?\Z")
+
+
+def _host(value: object) -> tuple[str, ...]:
+    names = several(value)
+    for name in names:
+        if not _HOST.match(name) or name.replace(".", "").isdigit():
+            raise ValueError(f"'{name}' is no host name; write for example db.example (addresses go into 'address')")
+    return names
+
+
+HostNames = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_host),
+    PlainSerializer(one_or_list, return_type=str | list[str]),
+    _texts("db.example"),
+]
+"""Names that the guest looks up."""
 
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 """1 to 65535."""

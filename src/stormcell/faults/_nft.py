@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stormcell.faults._network import Match, Way, same_network
-from stormcell.faults._reading import mapping, mappings, numbers
+from stormcell.faults._reading import mapping, mappings, numbers, texts
 from stormcell.spec.fault import Command, Reading
 
 L4 = {("icmp", "ip6"): "ipv6-icmp"}
@@ -22,7 +22,7 @@ class Rule:
     """One rule: `match` None means every packet.
 
     `verdict` is what is done, as nft reads it, and `shown` the same as nft shows it; `device` is the condition on the
-    device in families that see all of them; `extra` is a further condition.
+    device in families that see all of them; `extra` is a further condition (a share of the packets, TCP flags).
     """
 
     chain: str
@@ -33,11 +33,16 @@ class Rule:
     shown: dict[str, Any]
     device: str = ""
     extra: str = ""
+    wanted: tuple[dict[str, Any], ...] = ()
+    """How nft shows the further condition."""
+    sees: bool = False
+    """Count also what the further condition lets by."""
 
     def text(self) -> str:
         """As `nft -f` reads it, without `add rule`. Every rule counts."""
         device = f'{_NAME_OF_DEVICE[self.way]} "{self.device}"' if self.device else ""
-        words = [expression(self.match, self.way), device, self.extra, "counter", self.verdict]
+        seen = "counter" if self.sees else ""
+        words = [expression(self.match, self.way), device, seen, self.extra, "counter", self.verdict]
         words.append(f'comment "{self.label}"')
         return " ".join(word for word in words if word)
 
@@ -47,7 +52,7 @@ class Rule:
             return False
         statements = mappings(shown.get("expr"))
         matched = mappings([statement.get("match") for statement in statements])
-        return self.shown in statements and all(
+        return all(one in statements for one in (self.shown, *self.wanted)) and all(
             any(_agrees(match, field, value) for match in matched) for field, value in self._conditions()
         )
 
@@ -79,9 +84,13 @@ def expression(match: Match | None, way: Way) -> str:
 Pairs = Iterable[tuple[str, str]]
 
 
-def script(family: str, table: str, chains: Pairs, passes: Pairs, rules: Iterable[Rule]) -> str:
-    """The whole table as one transaction. `chains` are (name, hook), `passes` (chain, rule without a counter)."""
+def script(family: str, table: str, chains: Pairs, passes: Pairs, rules: Iterable[Rule], sets: Pairs = ()) -> str:
+    """The whole table as one transaction.
+
+    `chains` are (name, hook), `passes` (chain, rule without a counter), `sets` (name, type of its elements).
+    """
     lines = [f"create table {family} {table}"]
+    lines += [f"add set {family} {table} {name} {{ type {kind}; }}" for name, kind in sets]
     lines += [f"add chain {family} {table} {name} {{ {hook} policy accept; }}" for name, hook in chains]
     lines += [f"add rule {family} {table} {chain} {text}" for chain, text in passes]
     lines += [f"add rule {family} {table} {rule.chain} {rule.text()}" for rule in rules]
@@ -97,22 +106,37 @@ def delete(family: str, table: str) -> Command:
     return Command(argv=("nft", "delete", "table", family, table), accept=(0, 1))
 
 
-def listed(reading: Reading, what: str, family: str, table: str) -> list[dict[str, Any]]:
-    """The tables, chains or rules of our table."""
-    items = mappings(mapping(reading, "nft").get("nftables"))
+def listed(reading: Reading, what: str, family: str, table: str, name: str = "nft") -> list[dict[str, Any]]:
+    """The tables, chains, sets or rules of our table, as the command `name` listed them."""
+    items = mappings(mapping(reading, name).get("nftables"))
     key = "name" if what == "table" else "table"
     found = mappings([item.get(what) for item in items])
     return [item for item in found if item.get("family") == family and item.get(key) == table]
 
 
-def packets(reading: Reading, family: str, table: str) -> dict[str, int]:
-    """Packets counted by each rule of our table, by its label."""
-    counted = {}
-    for rule in listed(reading, "rule", family, table):
-        for statement in mappings(rule.get("expr")):
-            if "packets" in (counter := numbers(statement.get("counter"))):
-                counted[str(rule.get("comment", ""))] = counter["packets"]
-    return counted
+def packets(reading: Reading, family: str, table: str, name: str = "nft") -> dict[str, int]:
+    """Packets that each rule of our table did something to, by its label."""
+    return {label: counts[-1] for label, counts in _counters(reading, family, table, name).items()}
+
+
+def seen(reading: Reading, family: str, table: str) -> dict[str, int]:
+    """Packets that each rule was asked about, by its label: with a share, more than it did something to."""
+    return {label: counts[0] for label, counts in _counters(reading, family, table, "nft").items()}
+
+
+def _counters(reading: Reading, family: str, table: str, name: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for rule in listed(reading, "rule", family, table, name):
+        counts = [numbers(statement.get("counter")).get("packets") for statement in mappings(rule.get("expr"))]
+        if numbered := [count for count in counts if count is not None]:
+            found[str(rule.get("comment", ""))] = numbered
+    return found
+
+
+def elements(reading: Reading, family: str, table: str, name: str) -> set[str]:
+    """The addresses in a set of our table."""
+    of_name = [one for one in listed(reading, "set", family, table) if one.get("name") == name]
+    return {item for one in of_name for item in texts(one.get("elem"))}
 
 
 def readable(reading: Reading) -> bool:

@@ -47,15 +47,6 @@ def qdisc(reading: Reading, device: str, handle: str) -> dict[str, Any]:
     return next((q for q in qdiscs(reading) if q.get("dev") == device and q.get("handle") == handle), {})
 
 
-def arrangement(reading: Reading, devices: tuple[str, ...]) -> list[str]:
-    """What stands on these devices, without its counters: two readings of one arrangement are equal."""
-    kept = ("dev", "kind", "handle", "parent", "root", "options")
-    shapes = [{key: q.get(key) for key in kept} for q in qdiscs(reading) if q.get("dev") in devices]
-    hooks = [{key: f.get(key) for key in ("parent", "protocol", "pref", "kind")} for f in filters(reading)]
-    return sorted(json.dumps(shape, sort_keys=True) for shape in [*shapes, *hooks])
-
-
-def links(reading: Reading) -> set[str]:
-    """Names of the network devices."""
-    shown = reading.json_of("links")
-    return {str(item.get("ifname")) for item in shown if isinstance(item, dict)} if isinstance(shown, list) else set()
+def prefs(reading: Reading) -> set[int]:
+    """The preferences of the filters that were asked for."""
+    return {pref for shown in filters(reading) if isinstance(pref := shown.get("pref"), int)}

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 
+from stormcell.faults import _netem
 from stormcell.faults._fields import shown
-from stormcell.faults._queue import LONGEST_DRAIN, Place, Queue, counted
-from stormcell.faults._tc import close, microseconds, percent
-from stormcell.spec.fault import Needs, Reading
+from stormcell.faults._netem import Distribution
+from stormcell.faults._queue import LONGEST_DRAIN, Place, Queue, counted, needs
+from stormcell.spec.fault import Reading
 from stormcell.spec.units import Duration, Percent
-
-PACKETS_PER_SECOND = 50_000
-"""More than an emulated guest sends. netem's own default of 1000 packets in all loses the rest of any burst."""
 
 
 class Delay(Queue):
     """Packets arrive later."""
 
     kind = "net.delay"
-    qdisc = "netem"
     counter = "packets"
-    needs = Needs(programs=("tc", "ip", "sleep"), modules=("sch_netem", "sch_prio", "cls_flower", "cls_matchall",
-                  "sch_ingress", "act_mirred", "ifb"))  # fmt: skip
+    needs = needs("sch_netem")
     counts = "packets that left the netem queue after their delay"
     proves = (
         "the packet counter of the netem qdisc itself (`tc -s qdisc`), with delay and jitter as the kernel shows them"
@@ -37,7 +32,7 @@ class Delay(Queue):
     """Added to every packet, 1us to 2m."""
     jitter: Duration = 0.0
     """How far the delay varies around that; at most `delay`."""
-    distribution: Literal["uniform", "normal", "pareto", "paretonormal"] = "uniform"
+    distribution: Distribution = "uniform"
     """How the jitter is distributed: uniform within +-jitter, or a table of tc's."""
     correlation: Percent = 0.0
     """How much a packet's jitter depends on that of the one before."""
@@ -54,25 +49,18 @@ class Delay(Queue):
 
     @property
     def longest(self) -> float:
-        """Seconds: the tables of tc reach four times the jitter."""
-        return self.delay + (self.jitter if self.distribution == "uniform" else 4 * self.jitter)
+        """Seconds."""
+        return _netem.reach(self.delay, self.jitter, self.distribution)
 
     @property
     def limit(self) -> int:
-        """Packets that may wait: half as many again as can arrive within the longest delay."""
-        return min(2_000_000, max(1000, math.ceil(1.5 * PACKETS_PER_SECOND * self.longest)))
+        """Packets that may wait."""
+        return _netem.room(self.longest)
 
     def discipline(self) -> str:
-        """`netem delay ...`. The kernel's own distribution is uniform: tc knows no table of that name."""
-        words = ["netem delay", microseconds(self.delay)]
-        if self.jitter:
-            words += [microseconds(self.jitter), percent(self.correlation)]
-            words += ["distribution", self.distribution] if self.distribution != "uniform" else []
-        return " ".join([*words, "limit", str(self.limit)])
-
-    def idle(self) -> str:
-        """New packets pass at once; those that wait keep their time."""
-        return f"netem delay 0us limit {self.limit}"
+        """`netem delay ...`."""
+        delay = _netem.delay(self.delay, self.jitter, self.correlation, self.distribution)
+        return f"netem {delay} limit {self.limit}"
 
     def drain_s(self) -> float:
         """The longest delay."""
@@ -80,12 +68,8 @@ class Delay(Queue):
 
     def shows(self, options: dict[str, Any]) -> bool:
         """Delay, jitter, correlation, and room enough that the delay does not lose packets."""
-        delay = options.get("delay")
         return (
-            isinstance(delay, dict)
-            and close(delay.get("delay"), self.delay)
-            and close(delay.get("jitter"), self.jitter)
-            and (not self.jitter or close(delay.get("correlation"), self.correlation / 100))
+            _netem.shows_delay(options, self.delay, self.jitter, self.correlation)
             and options.get("limit") == self.limit
             and "loss-random" not in options
         )

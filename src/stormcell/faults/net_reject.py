@@ -6,16 +6,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from stormcell.faults._network import Family, Match, Traffic
+from stormcell.faults._network import FAMILIES, Match, Way
 from stormcell.faults._nft import Rule
-from stormcell.faults._table import Table
+from stormcell.faults._partition import Partition
 from stormcell.spec.fault import Needs
 
 RESET = "tcp-reset"
-FAMILIES: tuple[Family, ...] = ("ip", "ip6")
 
 
-class Reject(Table, Traffic):
+class Reject(Partition):
     """Packets are refused, and the sender is told: connections fail at once, also those that are open."""
 
     kind = "net.reject"
@@ -53,6 +52,11 @@ class Reject(Table, Traffic):
         errors = ("icmp type destination-unreachable", "icmpv6 type destination-unreachable")
         return tuple((way, f"{error} accept") for way in self.ways for error in errors)
 
+    @property
+    def foremost(self) -> tuple[Way, ...]:
+        """What comes in is refused after it went through the queues."""
+        return ("out",)
+
     def chains(self) -> tuple[tuple[str, str], ...]:
         """One for each direction."""
         hook = {"out": "output", "in": "input"}
@@ -63,8 +67,20 @@ class Reject(Table, Traffic):
         reset = self.answer == RESET
         verdict = "reject with tcp reset" if reset else f"reject with icmpx {self.answer}"
         shown = {"reject": {"type": "tcp reset"} if reset else {"type": "icmpx", "expr": self.answer}}
+        extra, wanted = self.picks()
         return tuple(
-            Rule(way, match.label(way, device), match, way, verdict, shown, device, _not_a_reset(match))
+            Rule(
+                way,
+                match.label(way, device),
+                match,
+                way,
+                verdict,
+                shown,
+                device,
+                extra or _not_a_reset(match),
+                wanted,
+                sees=bool(extra),
+            )
             for device in self.device
             for way in self.ways
             for match in self.matches()

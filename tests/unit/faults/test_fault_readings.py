@@ -81,40 +81,6 @@ def test_a_torn_reading_shows_nothing_and_breaks_nothing(record, torn):
 
 
 OTHER_PARAMETERS = [
-    ("net.delay", {"delay": "201ms"}),
-    ("net.delay", {"jitter": "1ms"}),
-    ("net.delay", {"remote_port": 9001}),
-    ("net.delay", {"local_port": 9000}),
-    ("net.delay", {"protocol": "icmp", "remote_port": None}),
-    ("net.delay", {"address": "127.0.0.1"}),
-    ("net.delay", {"device": "eth0"}),
-    ("net.delay", {"device": ["lo", "eth0"]}),
-    ("net.delay", {"direction": "in"}),
-    ("net.delay", {"direction": "both"}),
-    ("net.delay.both", {"jitter": "11ms"}),
-    ("net.delay.both", {"correlation": "26%"}),
-    ("net.delay.both", {"delay": "51ms"}),
-    ("net.delay.peer", {"address": ["10.0.3.0/24", "fec0::/64"]}),
-    ("net.delay.peer", {"address": ["10.0.2.0/24", "fec0::/63"]}),
-    ("net.delay.peer", {"device": ["eth0", "lo", "eth1"]}),
-    ("net.loss", {"loss": "41%"}),
-    ("net.loss", {"correlation": "11%"}),
-    ("net.loss.in", {"protocol": "udp"}),
-    ("net.loss.in", {"loss": "99%"}),
-    ("net.rate", {"rate": "1001kbit", "burst": "68KiB"}),
-    ("net.rate", {"rate": "2mbit"}),
-    ("net.rate", {"burst": "128KiB"}),
-    ("net.rate", {"queue": "2s"}),
-    ("net.drop", {"remote_port": 9001}),
-    ("net.drop", {"local_port": 9000}),
-    ("net.drop", {"device": ["lo", "eth1"]}),
-    ("net.drop", {"address": "127.0.0.1"}),
-    ("net.reject", {"with": "host-unreachable"}),
-    ("net.reject", {"device": "eth0"}),
-    ("net.reject", {"remote_port": 1}),
-    ("net.reject", {"direction": "both"}),
-    ("net.reject.icmp", {"with": "no-route"}),
-    ("net.reject.icmp", {"address": ["127.0.0.0/9", "::1"]}),
     ("dns.drop", {"devices": ["lo", "eth1"]}),
     ("memory.limit", {"max": "33MiB"}),
     ("cpu.limit", {"percent": "21%"}),
@@ -142,75 +108,6 @@ def test_every_parameter_is_compared_with_what_the_kernel_shows(name, other):
     spec = {key: value for key, value in {**record.spec, **other}.items() if value is not None}
     assert record.fault.in_force(record.before, record.during)
     assert not faults.parse(spec).in_force(record.before, record.during)
-
-
-def test_a_delay_that_also_loses_is_noted():
-    record = one("net.delay")
-    after = changed(record.after, "tc", '"drops":0', '"drops":7')
-    assert any("not asked for" in note for note in record.fault.notes(record.before, record.during, after))
-    assert not any("not asked for" in n for n in record.fault.notes(record.before, record.during, record.after))
-
-
-def test_a_delay_whose_queue_is_too_short_is_not_the_one_that_was_asked_for():
-    record = one("net.delay")
-    assert not record.fault.in_force(record.before, changed(record.during, "tc", '"limit":15000', '"limit":1000'))
-
-
-def test_packets_in_another_qdisc_of_the_device_do_not_count():
-    record = one("net.delay.idle")
-    prio = json.loads(record.after.outputs["tc"].out.splitlines()[0])[0]
-    assert prio["kind"] == "prio"
-    assert prio["packets"] > 0
-    assert record.acted == 0
-
-
-def test_a_filter_that_is_gone_is_seen_though_the_qdisc_stands():
-    record = one("net.delay")
-    lines = record.during.outputs["tc"].out.splitlines()
-    reading = Reading(outputs={"tc": Output(exit=0, out=f"{lines[0]}\n[]\n")})
-    assert not record.fault.in_force(record.before, reading)
-
-
-def test_a_filter_that_leads_elsewhere_is_seen():
-    record = one("net.delay")
-    assert not record.fault.in_force(
-        record.before, changed(record.during, "tc", '"classid":"5c01:4"', '"classid":"5c01:1"')
-    )
-    record = one("net.delay.peer")
-    assert not record.fault.in_force(
-        record.before, changed(record.during, "tc", '"to_dev":"sc-delay0"', '"to_dev":"ifb0"')
-    )
-
-
-def test_an_ifb_device_that_is_left_is_not_clean():
-    record = one("net.delay.both")
-    assert record.undone is not None
-    assert record.fault.clean(record.before, record.undone)
-    left = changed(record.undone, "links", '"ifname":"lo"', '"ifname":"sc-delay0"')
-    assert not record.fault.clean(record.before, left)
-
-
-def test_a_dummy_device_or_table_that_is_left_is_not_clean():
-    record = one("net.drop")
-    assert record.undone is not None
-    left = changed(record.undone, "links", '"ifname":"lo"', '"ifname":"sc-net-drop"')
-    assert not record.fault.clean(record.before, left)
-    with_table = Reading(outputs={**record.undone.outputs, "nft": record.during.outputs["nft"]})
-    assert not record.fault.clean(record.before, with_table)
-
-
-def test_a_rule_that_does_something_else_is_seen():
-    record = one("net.drop.everything")
-    assert not record.fault.in_force(record.before, changed(record.during, "nft", '{"drop": null}', '{"accept": null}'))
-    record = one("net.reject")
-    assert not record.fault.in_force(record.before, changed(record.during, "nft", '"tcp reset"', '"icmpx"'))
-
-
-def test_rules_that_nothing_crossed_are_named():
-    record = one("net.drop")
-    notes = record.fault.notes(record.before, record.during, record.after)
-    assert any(note.startswith("out lo ip tcp dport 9000: ") for note in notes)
-    assert any(note.startswith("nothing crossed: ") and "in eth0 ip6" in note for note in notes)
 
 
 def test_a_limit_that_was_there_before_is_not_the_faults():
