@@ -6,7 +6,7 @@ from typing import Any
 
 from stormcell.faults._fields import Documented, GuestPath
 from stormcell.faults._reading import mapping, numbers
-from stormcell.spec.fault import GUEST, Act, Command, Reading
+from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 
 TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
 LONG = 300.0
@@ -29,8 +29,8 @@ class Filler(Documented):
 
     @property
     def counter(self) -> str:
-        """Name of the kernel's counter."""
-        return "stormcell-" + self.kind.replace(".", "-")
+        """Name of the kernel's counter, and the end of the filler's."""
+        return self.id
 
     def plan(self) -> Act:
         """The undo removes what is there, also after an act that was killed half-way."""
@@ -50,10 +50,19 @@ class Filler(Documented):
         """Refused calls of other processes than ours, since the filling began."""
         return sum(numbers(told(after).get("refused")).values())
 
+    def conflicts(self, other: Fault) -> str | None:
+        """Two that fill one folder."""
+        if isinstance(other, type(self)) and other.path == self.path:
+            return f"two {self.kind} in {self.path}: the second would find nothing to take"
+        return None
+
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
-        """Who was refused."""
+        """Which file system it is, who was refused."""
+        on = told(after).get("on")
+        where = [f"{self.path} is on {on.get('source')} ({on.get('kind')}), mounted on {on.get('mount')}"] if (
+            isinstance(on, dict)) else []  # fmt: skip
         refused = numbers(told(after).get("refused"))
-        return tuple(f"{process} was refused room {count} times" for process, count in refused.items())
+        return (*where, *(f"{process} was refused room {count} times" for process, count in refused.items()))
 
 
 def told(reading: Reading | None) -> dict[str, Any]:

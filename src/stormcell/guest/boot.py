@@ -16,6 +16,7 @@ AGENT = f"{CGROUPS}/stormcell/agent"
 EXECS = f"{CGROUPS}/stormcell/exec"
 SERVICES = f"{CGROUPS}/services"
 STATE = "/run/stormcell"
+VOLUMES = "/etc/stormcell/volumes.json"
 GUEST_FILE = f"{STATE}/guest.pyz"
 
 _QUIET = MS_NOSUID | MS_NODEV | MS_NOEXEC
@@ -48,10 +49,19 @@ def set_up(report: Callable[[str], None]) -> None:
     """All of it. `report` is told what could not be done."""
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 524288))  # as systemd does: some servers ask for many
-    for step in (_mounts, _files, _cgroups, _names, _ports, network.loopback_up, lambda: network.configure("eth0")):
+    for step in (
+        _mounts,
+        _files,
+        _cgroups,
+        _names,
+        _ports,
+        network.loopback_up,
+        lambda: network.configure("eth0"),
+        _volumes,
+    ):
         try:
             step()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             report(f"{getattr(step, '__name__', 'network')}: {error}")
 
 
@@ -111,6 +121,14 @@ def _names() -> None:
         machine_id = os.urandom(16).hex()
     write_file("/run/machine-id", machine_id + "\n")
     mount("/run/machine-id", "/etc/machine-id", "none", MS_BIND)
+
+
+def _volumes() -> None:
+    """The data volumes of the template, before anybody writes below their paths."""
+    if os.path.exists(VOLUMES):
+        from stormcell.guest.tools import volume  # nobody else pays for it
+
+        volume.load()
 
 
 def _ports() -> None:

@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "inventory": "stormcell.guest.inventory:main",
     "needs": "stormcell.guest.needs:main",
     "probe": "stormcell.guest.probes:main",
+    "block": "stormcell.guest.tools.block:main",
     "bpf": "stormcell.guest.tools.bpf:main",
     "burn": "stormcell.guest.tools.burn:main",
     "caches": "stormcell.guest.tools.caches:main",
@@ -36,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "stop": "stormcell.guest.tools.stop:main",
     "storm": "stormcell.guest.tools.storm:main",
     "swap": "stormcell.guest.tools.swap:main",
+    "volume": "stormcell.guest.tools.volume:main",
     "zombies": "stormcell.guest.tools.zombies:main",
 }
 

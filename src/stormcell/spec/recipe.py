@@ -17,6 +17,7 @@ from stormcell.spec.value import Value
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 MIB = 1 << 20
 MIN_MEMORY, MAX_MEMORY = 256 * MIB, 16 * 1024 * MIB
+MIN_VOLUME = 16 * MIB
 MIN_DISK, MAX_DISK = 512 * MIB, 1 << 40
 MAX_FILE = 16 * MIB
 
@@ -76,6 +77,32 @@ class Disk(Value):
         return _between(size, MIN_DISK, MAX_DISK, "a disk")
 
 
+class Volume(Value):
+    """A folder on a device of its own (ext4 with quotas), so that a fault can act on its disk and nothing else.
+
+    It is made before `setup` with what the packages and `files` put there, and mounted at every boot.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
+    path: str
+    size: Size
+    """Taken from the root file system: at least 16MiB."""
+    owner: str | None = Field(default=None, pattern=r"^[a-z_][a-z0-9_-]*(:[a-z_][a-z0-9_-]*)?$")
+    """Of the folder, `user` or `user:group`; as it was when not given."""
+
+    @field_validator("size")
+    @classmethod
+    def _bounds(cls, size: int) -> int:
+        return _between(size, MIN_VOLUME, MAX_DISK, "a volume")
+
+    @field_validator("path")
+    @classmethod
+    def _folder(cls, path: str) -> str:
+        if not path.startswith("/") or path.strip("/") == "" or ".." in path.split("/") or not path.isprintable():
+            raise ValueError(f"'{path}' is no absolute path of a folder without '..'")
+        return path.rstrip("/")
+
+
 class Recipe(Value):
     """What a template is built from."""
 
@@ -86,6 +113,8 @@ class Recipe(Value):
     """Debian packages, beside those that every guest has."""
     files: tuple[RecipeFile, ...] = ()
     """Written before `setup`."""
+    volumes: tuple[Volume, ...] = ()
+    """Data disks: folders that faults of the disk can act on."""
     setup: str = ""
     """Shell text, run once as root in the guest, before the services start. It must exit with 0."""
     setup_within: Duration = 600.0
@@ -118,10 +147,21 @@ class Recipe(Value):
 
     @model_validator(mode="after")
     def _unique(self) -> Recipe:
-        for what, names in (("service", [s.name for s in self.services]), ("file", [f.path for f in self.files])):
+        uses = (
+            ("service", [s.name for s in self.services]),
+            ("file", [f.path for f in self.files]),
+            ("volume", [v.name for v in self.volumes]),
+            ("volume's path", [v.path for v in self.volumes]),
+        )
+        for what, names in uses:
             for name, count in Counter(names).items():
                 if count > 1:
                     raise ValueError(f"the {what} '{name}' is there {count} times")
+        if (wanted := sum(v.size for v in self.volumes)) >= self.disk.size:
+            raise ValueError(
+                f"volumes of {size_text(wanted)} do not fit on a disk of {size_text(self.disk.size)}; "
+                "give the recipe a larger one with `disk: {size: ...}`"
+            )
         return self
 
     def located(self, source: Path) -> Recipe:

@@ -14,11 +14,12 @@ from stormcell.machine.channel import Channel
 from stormcell.machine.commands import Exit, start_command
 from stormcell.machine.console import visible
 from stormcell.spec.errors import BuildFailed, StormcellError
-from stormcell.spec.recipe import Recipe, Service
+from stormcell.spec.recipe import Recipe, Service, Volume
 from stormcell.spec.units import duration_text
 from stormcell.template.model import Stage
 
 SERVICES = "/etc/stormcell/services.json"
+VOLUMES = "/etc/stormcell/volumes.json"
 SCRIPTS = "/run/stormcell/build"
 KEPT = 32 * 1024
 """Bytes of a script's output that an error shows at most."""
@@ -56,6 +57,8 @@ async def provision(channel: Channel, recipe: Recipe, contents: Mapping[str, byt
     """Carry out the recipe. Raises BuildFailed with the output of what failed, SandboxError when the guest is lost."""
     say("files", f"writing {len(contents)} files" if contents else "writing the scripts")
     await _unpack(channel, [*_recipe_files(recipe, contents), *_scripts(recipe)])
+    if recipe.volumes:
+        await _make_volumes(channel, recipe.volumes, say)
     if recipe.setup:
         say("setup", "running the setup script")
         await _script(channel, "setup", recipe.setup_within)
@@ -104,6 +107,15 @@ async def _script(channel: Channel, name: str, timeout: float) -> None:
     done = await run(channel, ["/bin/sh", f"{SCRIPTS}/{name}"], timeout=timeout)
     if not done.ok:
         raise BuildFailed(f"the recipe's `{name}` script {done.how}", where=name, detail=visible(done.output))
+
+
+async def _make_volumes(channel: Channel, volumes: Sequence[Volume], say: Say) -> None:
+    say("files", f"making {len(volumes)} volumes" if len(volumes) > 1 else f"making the volume {volumes[0].name}")
+    entries = [volume.model_dump(mode="json", exclude_none=True) | {"size": volume.size} for volume in volumes]
+    await _unpack(channel, [_entry(VOLUMES, json.dumps(entries, indent=1).encode(), 0o644, "root")])
+    done = await run(channel, ["stormcell-guest", "volume", "load"], timeout=300)
+    if not done.ok:
+        raise BuildFailed("a volume cannot be made", where="volumes", detail=visible(done.output))
 
 
 async def _start_services(channel: Channel, services: Sequence[Service]) -> None:

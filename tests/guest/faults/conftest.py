@@ -34,7 +34,7 @@ def host_state() -> dict[str, object]:
         "links": sorted(p.name for p in Path("/sys/class/net").iterdir()),
         "cgroups": sorted(str(p) for p in Path("/sys/fs/cgroup").glob("*/*") if "stormcell" in p.name),
         "clock": round((time.time() - boot) / 5),
-        "fillers": [str(p) for p in (Path("/"), Path("/var"), Path("/tmp")) if (p / ".stormcell-fill").exists()],
+        "fillers": [str(p) for folder in ("/", "/var", "/tmp") for p in Path(folder).glob(".stormcell-*")],
     }
 
 

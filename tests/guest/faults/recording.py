@@ -12,3 +12,7 @@ SPINNER = f"{SERVICE} exec python3 -c 'while 1: pass'"
 LO = {"device": "lo", "remote_port": 9000}
 V4, V6 = f"{RUN} connect 127.0.0.1 9000 2", f"{RUN} connect ::1 9000 2"
 ACTED, IDLE, NOT_IN_FORCE = (True, True, True), (True, False, True), (False, False, True)
+VOLUME = (
+    "grep -q ' /srv/data ' /proc/mounts || { stormcell-guest volume make data /srv/data 64MiB; "
+    "head -c 400000 /dev/urandom > /srv/data/file; sync -f /srv/data; }"
+)

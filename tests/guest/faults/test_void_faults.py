@@ -61,7 +61,8 @@ def test_a_target_that_is_not_there(bench, spec, why):
     ends_early(trial, why)
     assert "5c0" not in bench.run("tc qdisc show")
     assert bench.run("nft list ruleset") == ""
-    assert "sc1-" not in bench.run("ip -br link; ls -A /sys/kernel/tracing/instances")
+    assert "sc1-" not in bench.run("ip -br link")
+    assert "stormcell" not in bench.run("cat /sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger")
 
 
 def test_the_agent_cannot_be_the_victim(bench):
@@ -107,7 +108,7 @@ def test_in_force_but_nothing_crossed_it(bench, spec):
         ({"kind": "net.drop", "device": "lo"}, "nft flush ruleset"),
         ({"kind": "net.reject", "device": "lo"}, "nft flush chain inet stormcell_net_reject_1 out"),
         ({"kind": "clock.jump", "by": "1h"}, "date -s @$(($(date +%s) - 3600))"),
-        ({"kind": "disk.fill", "path": "/var/tmp"}, "rm /var/tmp/.stormcell-fill"),
+        ({"kind": "disk.fill", "path": "/var/tmp"}, "rm /var/tmp/.stormcell-fill-fault"),
     ],
 )
 def test_a_fault_that_somebody_takes_away_is_not_in_force(bench, spec, by_somebody):
@@ -121,8 +122,11 @@ def test_an_act_that_was_killed_half_way_is_undone(bench):
     bench.run("mkdir -p /mnt/half; mountpoint -q /mnt/half || mount -t tmpfs -o size=64m,nr_inodes=200k half /mnt/half")
     bench.run(
         "stormcell-guest fill inodes half /mnt/half 0 & "
-        "while ! [ -e /mnt/half/.stormcell-inodes/10 ]; do sleep 0.01; done; kill -9 $!; wait $! 2>/dev/null; true"
+        "while ! [ -e /mnt/half/.stormcell-inodes-half/10 ]; do sleep 0.01; done; kill -9 $!; wait $! 2>/dev/null; true"
     )
-    assert bench.run("ls -A /mnt/half").strip() == ".stormcell-inodes"
+    assert bench.run("ls -A /mnt/half").strip() == ".stormcell-inodes-half"
     bench.run("stormcell-guest fill clear half /mnt/half")
-    assert bench.run("ls -A /mnt/half; ls -A /sys/kernel/tracing/instances") == ""
+    assert (
+        bench.run("ls -A /mnt/half; grep -h stormcell /sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger || true")
+        == ""
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stormcell.guest.tools import cgroup, clock, common, fill, kill, processes, refusals, space
+from stormcell.guest.tools import cgroup, clock, common, counters, fill, kill, processes, space
 
 
 @pytest.fixture(autouse=True)
@@ -120,12 +120,12 @@ def test_a_probe_on_a_disk_with_room_is_not_refused_and_leaves_nothing(tmp_path)
 
 
 def test_clear_removes_what_is_there_and_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(refusals, "TRACING", str(tmp_path / "tracing"))
+    monkeypatch.setattr(counters, "TRACING", str(tmp_path / "tracing"))
     (tmp_path / "mine").write_text("kept")
-    (tmp_path / fill.FILE).write_bytes(b"x")
-    (tmp_path / fill.FOLDER).mkdir()
+    (tmp_path / f"{fill.FILE}counter").write_bytes(b"x")
+    (tmp_path / f"{fill.FOLDER}counter").mkdir()
     for n in range(20):
-        (tmp_path / fill.FOLDER / f"{n:x}").touch()
+        (tmp_path / f"{fill.FOLDER}counter" / f"{n:x}").touch()
     for _ in range(2):
         fill.clear("counter", str(tmp_path))
         assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -7,10 +7,10 @@ import os
 import stat
 from typing import Any
 
-from stormcell.guest.tools import common, refusals, space
+from stormcell.guest.tools import common, mounts, refusals, space
 
-FILE = ".stormcell-fill"
-FOLDER = ".stormcell-inodes"
+FILE = ".stormcell-fill-"
+FOLDER = ".stormcell-inodes-"
 
 
 def blocks(counter: str, path: str, user: str, leave: str) -> dict[str, Any]:
@@ -19,7 +19,9 @@ def blocks(counter: str, path: str, user: str, leave: str) -> dict[str, Any]:
     refusals.start(counter)
     refusals.call_me("fill")
     target = space.share(leave, space.room(path)["size"])
-    fd = os.open(os.path.join(path, FILE), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = os.open(
+        os.path.join(path, FILE + counter), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+    )
     try:
         size = _take_blocks(fd, path, user, target)
     finally:
@@ -54,7 +56,7 @@ def inodes(counter: str, path: str, leave: str) -> dict[str, Any]:
     refusals.start(counter)
     refusals.call_me("fill")
     target = space.share(leave, told["inodes"])
-    place = os.path.join(path, FOLDER)
+    place = os.path.join(path, FOLDER + counter)
     os.mkdir(place, 0o700)
     fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     made = 0
@@ -81,7 +83,8 @@ def show_blocks(counter: str, path: str, user: str, leave: str) -> dict[str, Any
     beyond = space.share(leave, told["size"])
     return {
         **told,
-        "filler": _size(os.path.join(path, FILE)),
+        "on": _held(path),
+        "filler": _size(os.path.join(path, FILE + counter)),
         "leave": beyond,
         "probe": space.try_write(path, user, beyond),
         "refused": refused,
@@ -93,19 +96,25 @@ def show_inodes(counter: str, path: str, leave: str) -> dict[str, Any]:
     told = space.room(space.folder(path))
     refused = refusals.counted(counter)
     target = space.share(leave, told["inodes"])
-    there = os.path.isdir(os.path.join(path, FOLDER))
+    there = os.path.isdir(os.path.join(path, FOLDER + counter))
     probe = space.try_create(path) if target == 0 else None
-    return {**told, "filler": there, "leave": target, "probe": probe, "refused": refused}
+    return {**told, "on": _held(path), "filler": there, "leave": target, "probe": probe, "refused": refused}
+
+
+def _held(path: str) -> dict[str, str]:
+    """The file system that really holds the folder."""
+    held = mounts.of(path)
+    return {"source": held.source, "kind": held.kind, "mount": held.point}
 
 
 def clear(counter: str, path: str) -> None:
     """Remove whatever filler is there, and stop counting."""
     refusals.stop(counter)
     try:
-        os.unlink(os.path.join(path, FILE))
+        os.unlink(os.path.join(path, FILE + counter))
     except FileNotFoundError:
         pass
-    place = os.path.join(path, FOLDER)
+    place = os.path.join(path, FOLDER + counter)
     if os.path.isdir(place):
         with os.scandir(place) as entries:  # by inode: that walks the inode tables once
             names = [entry.name for entry in sorted(entries, key=lambda entry: entry.inode())]

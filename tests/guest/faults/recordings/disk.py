@@ -10,7 +10,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"under": ["su nobody -s /bin/sh -c 'head -c 300000 /dev/zero > /tmp/full'", "rm -f /tmp/full"]}, ACTED),
     "disk.fill.leave": ({"kind": "disk.fill", "path": "/var/tmp", "leave": "10%"}, {"under": ["df /"]}, IDLE),
     "disk.fill.freed": (
-        {"kind": "disk.fill", "path": "/var/tmp"}, {"under": ["rm /var/tmp/.stormcell-fill"]}, NOT_IN_FORCE),
+        {"kind": "disk.fill", "path": "/var/tmp"}, {"under": ["rm /var/tmp/.stormcell-fill-fault"]}, NOT_IN_FORCE),
     "disk.inodes": (
         {"kind": "disk.inodes", "path": "/mnt/small"},
         {"setup": ["mkdir -p /mnt/small; mount -t tmpfs -o size=8m,nr_inodes=300 small /mnt/small"],
