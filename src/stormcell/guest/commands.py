@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "online": "stormcell.guest.tools.online:main",
     "oom": "stormcell.guest.tools.oom:main",
     "reach": "stormcell.guest.tools.reach:main",
+    "relay": "stormcell.guest.tools.relay:main",
     "rlimit": "stormcell.guest.tools.rlimit:main",
     "stop": "stormcell.guest.tools.stop:main",
     "storm": "stormcell.guest.tools.storm:main",

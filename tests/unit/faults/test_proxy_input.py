@@ -9,6 +9,11 @@ FAIL = {"kind": "dns.fail"}
 WRONG = {"kind": "dns.wrong", "address": "192.0.2.1"}
 SLOW = {"kind": "dns.slow", "delay": "1s"}
 
+FIRST = {"kind": "http.first-byte", "remote_port": 80, "delay": "1s"}
+STALL = {"kind": "tls.stall", "remote_port": 443}
+CERTIFICATE = {"kind": "tls.certificate", "remote_port": 443, "problem": "expired"}
+TRUSTED = {**CERTIFICATE, "trust": "/etc/ca.pem"}
+
 WRONG_INPUT = [
     ({**FAIL, "names": "a b.test"}, "'a b.test' is no name to ask for; write for example db.example.org"),
     ({**FAIL, "names": "a.*.test"}, "is no name to ask for"),
@@ -34,6 +39,32 @@ WRONG_INPUT = [
     ({**SLOW, "delay": "0s"}, "between 1ms and 1m"),
     ({**SLOW, "delay": "2m"}, "between 1ms and 1m"),
     ({**SLOW, "jitter": "2s"}, "the jitter (2s) is larger than the delay (1s)"),
+    # relays
+    ({"kind": "http.first-byte", "delay": "1s"}, "one of 'remote_port' or 'local_port' is needed"),
+    ({**FIRST, "local_port": 80}, "'remote_port' and 'local_port' are given"),
+    ({**FIRST, "remote_port": 0}, "greater than or equal to 1"),
+    ({**FIRST, "address": "web.test"}, "is no address"),
+    ({**FIRST, "share": "0%"}, "is no fault"),
+    ({**FIRST, "delay": "11m"}, "between 1ms and 10m"),
+    ({**FIRST, "jitter": "2s"}, "is larger than the delay"),
+    ({**FIRST, "names": "a.test"}, "unknown field 'names'"),
+    ({"kind": "http.first-byte", "remote_port": 80}, "Field required"),
+    ({"kind": "http.slow-body", "remote_port": 80, "rate": "0B"}, "between 1B and 1GiB"),
+    ({"kind": "http.slow-body", "remote_port": 80, "rate": 100}, "has no unit"),
+    ({"kind": "http.abort", "remote_port": 80, "after": "-1B"}, "out of range"),
+    ({"kind": "http.status", "remote_port": 80, "status": 100}, "greater than or equal to 200"),
+    ({"kind": "http.status", "remote_port": 80, "status": 600}, "less than or equal to 599"),
+    ({"kind": "http.status", "remote_port": 80, "status": "503"}, "valid integer"),
+    ({**STALL, "delay": "0s"}, "between 1ms and 10m"),
+    ({**STALL, "names": "*.*.test"}, "is no name to ask for"),
+    (CERTIFICATE, "for 'expired' the client must know the authority, or it refuses for another reason"),
+    ({**TRUSTED, "ca_key": "/k", "ca_certificate": "/c"}, "give either 'trust', or 'ca_certificate' and 'ca_key'"),
+    ({**CERTIFICATE, "ca_key": "/k"}, "'ca_certificate' and 'ca_key' belong together"),
+    ({**TRUSTED, "problem": "self-signed"}, "is of no authority that is known; drop 'trust'"),
+    ({**TRUSTED, "problem": "revoked"}, "'expired'"),
+    ({**TRUSTED, "by": "0s"}, "'by' is between 1s and 3650d"),
+    ({**TRUSTED, "trust": "ca.pem"}, "no absolute path"),
+    ({"kind": "entropy.starve"}, "neither getrandom nor /dev/random blocks"),
 ]
 
 
