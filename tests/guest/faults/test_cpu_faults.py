@@ -51,7 +51,10 @@ def test_a_limit_finds_its_target_in_every_way_and_leaves_the_neighbours_alone(b
 
 def test_who_was_moved_goes_back_with_its_children_and_not_who_took_its_pid(bench):
     """By pid and start time: the survivors and what they started return to the group that they came from."""
-    forks = "import os, time\nwhile 1:\n  p = os.fork()\n  if not p: time.sleep(0.3); os._exit(0)\n  time.sleep(0.2)"
+    forks = (
+        "import os, time, signal\nsignal.signal(17, signal.SIG_IGN)\n"
+        "while 1:\n  p = os.fork()\n  if not p: time.sleep(0.3); os._exit(0)\n  time.sleep(0.2)"
+    )
     where = "cat $(pgrep -x forker | sed 's,.*,/proc/&/cgroup,') | sort -u"
     trial = bench.attempt(
         {"kind": "cpu.limit", "percent": "50%", "name": "forker"},

@@ -105,7 +105,7 @@ def test_a_service_without_pids_cannot_fork_and_others_can(bench):
 def test_no_descriptor_is_left_for_the_target_and_its_children(bench):
     text = (
         "import os, time, subprocess\nopened, refused = [], 0\nchild = None\nwhile 1:\n"
-        '  try: opened.append(os.open("/dev/null", 0)) if len(opened) < 40 else time.sleep(0)\n'
+        '  try: opened.append(os.open("/dev/null", 0)) if len(opened) < 400 else time.sleep(0)\n'
         "  except OSError as e: refused += e.errno == 24\n"
         "  if refused and not child: child = os.fork() or time.sleep(999)\n"
         '  open("/run/opened", "w").write(f"{len(opened)} {refused}") if 0 else None\n  time.sleep(0.02)'
@@ -206,7 +206,7 @@ def test_the_agent_is_never_stopped_moved_or_held_to_a_limit(bench):
 
 
 def test_frozen_twice_is_refused_and_the_first_stays(bench):
-    bench.run(f"{join()} sleep 1000 > /dev/null 2>&1 & sleep 0.2; echo 1 > {GROUP}/cgroup.freeze")
+    bench.run(f"sh -c '{join()} exec sleep 1000' > /dev/null 2>&1 & sleep 0.3; echo 1 > {GROUP}/cgroup.freeze")
     trial = bench.attempt({"kind": "process.stop", "service": "victim", "how": "freeze"})
     assert "is frozen already" in trial.stop
     assert (

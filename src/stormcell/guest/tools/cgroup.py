@@ -33,9 +33,14 @@ def set_limits(mark: str, counters: str, by: str, what: str, *values: str) -> di
         if os.path.isdir(folder):
             raise ValueError(f"{folder} is already there")
         known["targets"] = [process.as_dict() for process in found]
-        common.put_mark(mark, {**known, "folder": folder, "made": True})
-        groups.move_in(folder, found, lambda moved: _remember(mark, {**known, "folder": folder, "made": True}, moved))
-        known = {**known, **(common.get_mark(mark) or {})}
+        known |= {"folder": folder, "made": True}
+        common.put_mark(mark, known)
+
+        def remember(moved: list[dict[str, Any]]) -> None:
+            known["moved"] = moved
+            common.put_mark(mark, known)
+
+        groups.move_in(folder, lambda: targets.find(by, what), remember)
     asked = dict(value.split("=", 1) for value in values)
     known |= {
         "folder": folder,
@@ -71,11 +76,11 @@ def restore(mark: str) -> None:
     if not known:
         return
     folder = known["folder"]
-    for name, value in (known.get("previous") or {}).items():
-        if os.path.isdir(folder):
-            _put_back(mark, folder, name, value)
     if known.get("made"):
         groups.move_out(folder, known["moved"])
+    elif os.path.isdir(folder):
+        for name, value in (known.get("previous") or {}).items():
+            _put_back(mark, folder, name, value)
     common.drop_mark(mark)
 
 
@@ -89,7 +94,7 @@ def _put_back(mark: str, folder: str, name: str, value: str) -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC or value:
             raise
-        aside = f"{groups.OURS}/{mark}"
+        aside = f"{groups.OURS}/{mark}.aside"
         if not os.path.isdir(aside):
             groups.make(aside)
         try:
@@ -97,7 +102,7 @@ def _put_back(mark: str, folder: str, name: str, value: str) -> None:
             write_file(f"{folder}/{name}", "\n")
         finally:
             groups.empty(aside, folder)
-            groups.end(aside)
+            groups.remove(aside)
 
 
 def show(mark: str, counters: str, by: str, what: str, *names: str) -> dict[str, Any]:
@@ -116,10 +121,6 @@ def show(mark: str, counters: str, by: str, what: str, *names: str) -> dict[str,
         "now": [process.as_dict() for process in now][:64],
         "oom": kernellog.kills_in(folder, known.get("log")) if folder else [],
     }
-
-
-def _remember(mark: str, known: dict[str, Any], moved: list[dict[str, Any]]) -> None:
-    common.put_mark(mark, {**known, "moved": moved})
 
 
 def _counters(folder: str | None, name: str) -> str | None:

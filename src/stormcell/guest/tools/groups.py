@@ -25,6 +25,7 @@ KEPT = ("cpu.max", "cpu.weight", "memory.max", "memory.high", "memory.swap.max",
 """Limits of the old group that are carried over to ours."""
 _GONE_S = 2.0
 _ROUNDS = 20
+_LOOKS = 5
 
 
 def in_place(by: str, what: str) -> str | None:
@@ -79,18 +80,30 @@ def make(folder: str) -> None:
     os.mkdir(folder)
 
 
-def move_in(folder: str, found: Sequence[Process], remember: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Move them into a new `folder`; `remember` is told who comes from where before the first is moved."""
-    origins = {process: of(process.pid) for process in found}
-    moved = [{**process.as_dict(), "from": origin} for process, origin in origins.items() if origin]
-    remember(moved)
-    make(folder)
-    old = {str(entry["from"]) for entry in moved}
-    if len(old) == 1:
-        _carry_over(old.pop(), folder)
-    for entry in moved:
-        if same(entry):
-            put(int(entry["pid"]), folder)
+def move_in(
+    folder: str, find: Callable[[], Sequence[Process]], remember: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    """Move those that `find` finds into a new `folder`; `remember` is told who comes from where before one is moved.
+
+    Looks again until nobody is found elsewhere: one may fork while it is moved.
+    """
+    moved: list[dict[str, Any]] = []
+    for _ in range(_LOOKS):
+        homes = {process: of(process.pid) for process in find()}
+        new = [{**process.as_dict(), "from": home} for process, home in homes.items() if home and home != folder]
+        if not new:
+            return
+        first = not moved
+        moved += new
+        remember(moved)
+        if first:
+            make(folder)
+            old = {str(entry["from"]) for entry in moved}
+            if len(old) == 1:
+                _carry_over(old.pop(), folder)
+        for entry in new:
+            if same(entry):
+                put(int(entry["pid"]), folder)
 
 
 def move_out(folder: str, moved: Sequence[Mapping[str, Any]]) -> None:
@@ -106,7 +119,7 @@ def move_out(folder: str, moved: Sequence[Mapping[str, Any]]) -> None:
         pids = members(folder)
         for pid in pids:
             put(pid, _still_there(_home(pid, homes, usual)))
-        if not pids and _removed(folder):
+        if not pids and remove(folder):
             return
     raise OSError(f"processes {members(folder)} are still in {folder}")
 
@@ -148,7 +161,7 @@ def end(folder: str) -> None:
         if time.monotonic() > deadline:
             raise OSError(f"processes {members(folder)} in {folder} were killed and are still there")
         time.sleep(0.003)
-    while not _removed(folder):
+    while not remove(folder):
         if time.monotonic() > deadline:
             raise OSError(f"{folder} is empty and cannot be removed")
         time.sleep(0.003)
@@ -159,7 +172,8 @@ def files(folder: str | None, names: Sequence[str]) -> dict[str, str | None]:
     return {name: common.read_text(f"{folder}/{name}") if folder else None for name in names}
 
 
-def _removed(folder: str) -> bool:
+def remove(folder: str) -> bool:
+    """An empty group of ours, and what it was in when nothing else is. False when it is not empty."""
     try:
         os.rmdir(folder)
     except FileNotFoundError:
