@@ -29,12 +29,13 @@ def show_results(outcomes: Sequence[Outcome]) -> None:
 
 def row(result: Result) -> tuple[str, str, str, str, str, str]:
     """One cell for each of HEADINGS."""
-    fault = result.faults[0] if result.faults else None
+    several = len(result.faults) > 1
     return (
         result.experiment,
-        fault.kind if fault else "",
+        ", ".join(fault.kind for fault in result.faults),
         str(result.verdict),
-        _proof(fault),
+        "; ".join(f"{fault.fault}: {_proof(fault)}" if several else _proof(fault) for fault in result.faults)
+        or _proof(None),
         _measured(result),
         _prediction(result),
     )
@@ -87,7 +88,8 @@ def show_result(result: Result, folder: Path) -> None:
     if result.prediction is not None:
         console.print(f"  predicted: {escape(_prediction(result))}")
     for fault in result.faults:
-        console.print(f"\n[bold]{fault.kind}[/bold]  {escape(_proof(fault))}")
+        named = f"{fault.fault}: " if len(result.faults) > 1 else ""
+        console.print(f"\n[bold]{escape(named)}{fault.kind}[/bold]  {escape(_proof(fault))}")
         for note in fault.notes:
             console.print(f"  {escape(note)}")
     if result.probes:

@@ -181,6 +181,7 @@ def _planned_abort(experiment: Experiment, abort: Abort) -> PlannedAbort:
             spec |= {"rate": None, "duration": None, "count": min(spec.get("count") or FEW, FEW)}
     return PlannedAbort(
         name=abort.name,
+        on=probe.vantage if probe is not None else "guest",
         every_s=abort.every,
         bounds=abort.bounds(probe.kind if probe is not None else "command"),
         probe=abort.probe,

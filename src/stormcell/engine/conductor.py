@@ -11,14 +11,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from stormcell.engine import hostaborts
 from stormcell.engine.crash import crash
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.hostacts import HostActs
 from stormcell.engine.hostprobes import measure_once, until_it_holds
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.sandbox.link import to_the_end
+from stormcell.sandbox.running import AsyncCommand
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
-from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, Step, UndoStep
+from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, Step, UndoStep, WatchStep
 from stormcell.template.model import Template
 
 MAX_LINE = 8 << 20
@@ -39,6 +41,9 @@ class Conductor:
         self._undone_at = time.monotonic()
         self._meeting: asyncio.Task[None] | None = None
         self._acts: HostActs | None = None
+        self._watching: asyncio.Task[None] | None = None
+        on_host = any(abort.on == "host" for abort in plan.aborts)
+        self._watches = {step.id for step in plan.steps if isinstance(step, WatchStep) and on_host}
         self._host_steps = {step.id: step for step in plan.steps if step.on == "host"}
         self.events: list[dict[str, Any]] = []
 
@@ -125,14 +130,32 @@ class Conductor:
                         return step
                     answer = await self._host_step(step, sandbox.ports)
                     await runner.write_stdin(json.dumps(answer).encode() + b"\n")
+                case "step" if event.get("step") in self._watches:
+                    self._watching = asyncio.create_task(self._abort(runner, sandbox.ports))
+                case "step" if event.get("phase") == "undo":
+                    await self._stop_watching()
                 case "undone":
                     self._undone_at = time.monotonic()
                 case "end":
                     ended = True
+        await self._stop_watching()
         exit_ = await runner.wait()
         if not ended:
             self.host("lost", code="runner_gone", text=f"the runner in the guest ended without saying so ({exit_})")
         return None
+
+    async def _abort(self, runner: AsyncCommand, ports: Mapping[str, int]) -> None:
+        """Stop the runner once a condition that is seen from the host is met."""
+        text = await hostaborts.watch(self.plan, ports, self.host)
+        await runner.write_stdin(json.dumps({"stop": "aborted", "text": text}).encode() + b"\n")
+
+    async def _stop_watching(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
+            await asyncio.wait({watching})
+            if not watching.cancelled() and (error := watching.exception()):
+                raise error
 
     async def _last_words(self, events: AsyncIterator[dict[str, Any]]) -> None:
         """Read on, so that the channel stays alive while the machine is crashed. Its end is no surprise."""
@@ -165,6 +188,7 @@ class Conductor:
 
     async def _release(self, sandbox: AsyncSandbox) -> None:
         try:
+            await self._stop_watching()
             if self._acts is not None:
                 await self._acts.settle()
             self.folder.write("console.log", await sandbox.console())

@@ -16,13 +16,20 @@ from stormcell.spec.plan import Plan, ProbeStep, RecoverStep
 async def measure_once(plan: Plan, step: ProbeStep, ports: Mapping[str, int], seed: int) -> dict[str, Any]:
     """The fields of a `probe` event."""
     planned = plan.probes[step.probe]
-    spec = through_port(planned.spec, ports)
     bounds = [bound.model_dump() for bound in step.bounds]
-    wait = BreakableWait()
     began = time.monotonic()
-    taken = await _in_thread(wait, lambda: probes.take(planned.kind, spec, seed=f"{seed}/{step.id}", wait=wait))
+    spec, taken = await measure_spec(planned.kind, planned.spec, ports, f"{seed}/{step.id}")
     fields = measure.report(planned.kind, spec, step.phase, bounds, taken.samples, taken.detail)
     return {"probe": step.probe, "vantage": "host", "took_s": round(time.monotonic() - began, 6), **fields}
+
+
+async def measure_spec(
+    kind: str, spec: Mapping[str, Any], ports: Mapping[str, int], seed: str
+) -> tuple[dict[str, Any], probes.Taken]:
+    """One measurement through the open port: the spec with its address there, and the samples."""
+    there = through_port(spec, ports)
+    wait = BreakableWait()
+    return there, await _in_thread(wait, lambda: probes.take(kind, there, seed=seed, wait=wait))
 
 
 async def until_it_holds(

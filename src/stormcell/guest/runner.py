@@ -233,7 +233,10 @@ class Runner:
 
     def _watch_aborts(self) -> None:
         kinds = {name: probe["kind"] for name, probe in self._plan["probes"].items()}
-        work = aborts.work(self._plan["aborts"], kinds, self._plan["seed"])
+        mine = [abort for abort in self._plan["aborts"] if abort["on"] == "guest"]
+        if not mine:
+            return
+        work = aborts.work(mine, kinds, self._plan["seed"])
         self._watch = Offspring(self._lifeline, work, partial(self._heard, "the abort conditions"))
 
     def _end_watch(self) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from stormcell.spec.fault import Fault
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
-from stormcell.spec.value import Value
+from stormcell.spec.value import Value, nearest
 from stormcell.spec.verdict import Prediction, Verdict
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -52,7 +52,7 @@ class Abort(Value):
     """A condition that ends the fault and the run early: what a probe measures, or a number in a file of the guest."""
 
     probe: str | None = None
-    """A probe of the steady state that looks from the guest; measured again and again, with few attempts each time."""
+    """A probe of the steady state; measured again and again, with few attempts each time."""
     file: str | None = Field(default=None, pattern=r"^/")
     """A file with one number, or with `key value` lines (cgroup v2); then `key` says which."""
     key: str | None = None
@@ -177,8 +177,8 @@ class Experiment(Value):
     def _aborts(self) -> Experiment:
         known = {probe.name: probe for probe in self.steady_state}
         for abort in self.abort:
-            if abort.probe is not None and (abort.probe not in known or known[abort.probe].vantage != "guest"):
-                raise ValueError(f"abort: '{abort.probe}' is no probe that looks from the guest; {', '.join(known)}")
+            if abort.probe is not None and abort.probe not in known:
+                raise ValueError(f"abort: there is no probe '{abort.probe}'; {nearest(abort.probe, known)}")
             abort.bounds(known[abort.probe].kind if abort.probe is not None else "command")
         return self
 

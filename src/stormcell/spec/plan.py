@@ -170,6 +170,7 @@ class PlannedAbort(Value):
     """
 
     name: str
+    on: Literal["guest", "host"] = "guest"
     every_s: float
     bounds: tuple[Tolerance, ...]
     probe: str | None = None

@@ -80,3 +80,22 @@ def test_the_ttl_undoes_what_outlasts_it(outcome_of):
     assert outcome.verdict == "void", outcome.result.reasons
     assert codes(outcome)[0] == "ttl"
     assert outcome.result.faults[0].clean
+
+
+def test_a_probe_from_the_host_past_its_bound_ends_the_run(outcome_of):
+    serve = "cd /etc && python3 -m http.server 8000"
+    web = {"name": "web", "http": {"url": "http://web/hostname", "count": 2, "timeout": "1s"}, "from": "host"}
+    look = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))'"
+    wait = f"for n in $(seq 100); do {look} && break; done"
+    probe = {**web, "expect": {"success_rate": 1}, "under_fault": {"success_rate": ">= 0"}}
+    outcome = outcome_of(
+        {"kind": "net.drop", "device": "eth0", "direction": "in", "local_port": 8000},
+        probe,
+        open_ports={"web": 8000},
+        setup=[{"run": f"({serve} >/dev/null 2>&1 &); {wait} 2>/dev/null"}],
+        abort=[{"probe": "web", "when": {"success_rate": "< 50%"}, "every": "200ms"}],
+        hold="60s",
+    )
+    assert codes(outcome)[0] == "aborted", outcome.result.reasons
+    assert "from the host" in outcome.result.reasons[0].text
+    assert outcome.result.guest_seconds < 50
