@@ -85,6 +85,9 @@ WRONG = [
     ({"kind": "net.impair", "loss": "1%", "rate": "1mbit", "queue": "2m"}, "between 1ms and 1m"),
     ({"kind": "net.impair", "loss": "1%", "delay": "3m"}, "between 1us and 2m"),
     # hosts and connections
+    ({"kind": "net.down", "device": "eth 0"}, "'eth 0' is no device name"),
+    ({"kind": "net.cut", "remote_port": 0}, "greater than or equal to 1"),
+    ({"kind": "net.cut", "address": "db.example"}, "a name into 'host'"),
     ({**DELAY, "host": "10.0.0.1"}, "addresses go into 'address'"),
     ({**DELAY, "host": "a b"}, "is no host name"),
     ({**DELAY, "host": "-rf.example"}, "is no host name"),

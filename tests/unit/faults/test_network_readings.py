@@ -87,6 +87,8 @@ OTHER_PARAMETERS = [
     ("net.impair.counted", {"delay": "1ms"}),
     ("net.impair.counted", {"corrupt": "1%"}),
     ("net.drop.new", {"connections": "all"}),
+    ("net.down", {"device": "lo"}),
+    ("net.down", {"device": ["eth0", "lo"]}),
     ("net.drop.new", {"connections": "established"}),
     ("net.drop.open", {"connections": "new"}),
 ]
@@ -240,6 +242,23 @@ def test_the_parts_of_an_impairment_are_counted_one_by_one():
     notes = _notes(one("net.impair"))
     assert any("lost" in note and "doubled" in note and "sent ahead" in note for note in notes)
     assert any("does not count the packets that netem damages" in note for note in notes)
+
+
+def test_a_link_that_came_up_by_itself_or_lost_a_route_is_seen():
+    record = one("net.down")
+    assert record.undone is not None
+    assert not record.fault.in_force(record.before, changed(record.during, "links", '"up": false', '"up": true'))
+    assert not record.fault.clean(record.before, changed(record.undone, "links", '"address fec0::15/64", ', ""))
+    assert any("lost with the link: " in note and "address fec0::15/64" in note for note in _notes(record))
+    assert any("operational state up before and down under the fault" in note for note in _notes(record))
+
+
+def test_a_connection_that_is_still_there_was_not_cut():
+    record = one("net.cut")
+    still = changed(record.during, "cut", '"left": []', '"left": ["127.0.0.1:1 > 127.0.0.1:9000 ESTAB"]')
+    assert not record.fault.in_force(record.before, still)
+    assert any(note.startswith("cut 127.0.0.1:") and note.endswith(":9000 ESTAB") for note in _notes(record))
+    assert any("resets of established connections" in note for note in _notes(record))
 
 
 def _notes(record):

@@ -65,6 +65,15 @@ def test_what_takes_all_packets_away_leaves_nothing_to_delay():
     )
 
 
+def test_a_link_that_is_down_leaves_nothing_to_act_on():
+    down = {"kind": "net.down", "device": "lo"}
+    for other in (DELAY, DROP, REJECT):
+        first, second = faults.parse(down), faults.parse(other)
+        assert "lo is down under net.down" in str(first.conflicts(second))
+        assert first.conflicts(faults.parse({**other, "device": "eth0"})) is None
+    assert faults.parse(down).conflicts(faults.parse({"kind": "net.cut"})) is None
+
+
 def test_what_takes_some_packets_away_leaves_others():
     assert conflict({**DROP, "remote_port": 80}, DELAY) is None
     assert conflict({**DROP, "connections": "new", "remote_port": 80}, {**DELAY, "remote_port": 80}) is None

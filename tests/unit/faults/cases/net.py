@@ -36,6 +36,8 @@ SPECS: dict[str, dict[str, Any]] = {
     "net.drop.host": {"kind": "net.drop", "direction": "both", "host": "db.example", "remote_port": 5432},
     "net.reject.new": {"kind": "net.reject", "host": "db.example", "remote_port": 53, "protocol": "udp",
                        "with": "port-unreachable"},
+    "net.down.two": {"kind": "net.down", "device": ["eth0", "lo"]},
+    "net.cut.full": {"kind": "net.cut", "address": ["10.0.0.0/8", "fd00::1"], "host": "db.example", "local_port": 80},
     "net.loss.in": {"kind": "net.loss", "device": "lo", "direction": "in", "loss": "100%"},
     "net.rate.full": {"kind": "net.rate", "direction": "both", "rate": "256kbit", "burst": "4KiB", "queue": "250ms"},
     "net.drop.everything": {"kind": "net.drop", "direction": "both"},
