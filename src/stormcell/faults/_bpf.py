@@ -142,7 +142,7 @@ class Programs(Often):
             warm=(Command(argv=(GUEST, "bpf", "load", self.id, self.object, *words)),),
             apply=(Command(argv=(GUEST, "bpf", "apply", self.id, self.object, *words)),),
             undo=(Command(argv=(GUEST, "bpf", "clear", self.id)),),
-            read=(Command(argv=(GUEST, "bpf", "show", self.id, *words), name="bpf"),),
+            read=(Command(argv=(GUEST, "bpf", "show", self.id, self.object, *words), name="bpf"),),
         )
 
     def change_amounts(self, to: Programs) -> tuple[Command, ...] | None:

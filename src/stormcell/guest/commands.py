@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "cgroup": "stormcell.guest.tools.cgroup:main",
     "clock": "stormcell.guest.tools.clock:main",
     "cut": "stormcell.guest.tools.cut:main",
+    "delay": "stormcell.guest.tools.delay:main",
     "dns": "stormcell.guest.tools.dns:main",
     "down": "stormcell.guest.tools.down:main",
     "fill": "stormcell.guest.tools.fill:main",

@@ -231,7 +231,7 @@ def test_two_faults_at_once_and_one_after_the_other(bench):
     first = "by=service what=victim call=open errno=EIO rate=1000000 every=0 limit=0 path=/srv/x"
     bench.run(f"stormcell-guest bpf apply one errno {first}")
     trial = bench.attempt(errno("open", path="/srv/y"), under=[f"{JOIN} cat /srv/x /srv/y /srv/z"])
-    after = bench.run(f"{JOIN} cat /srv/x /srv/y 2>&1; stormcell-guest bpf show one {first}")
+    after = bench.run(f"{JOIN} cat /srv/x /srv/y 2>&1; stormcell-guest bpf show one errno {first}")
     bench.run("stormcell-guest bpf clear one")
     trial.proven()
     assert "x: Input/output error" in trial.said[0]

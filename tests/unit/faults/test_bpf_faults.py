@@ -13,6 +13,7 @@ from stormcell.guest.tools import bpf_calls, bpf_config
 from stormcell.spec.fault import Output, Reading
 from tests.unit.faults.fault_cases import one
 
+NAMES = [call.name for call in bpf_calls.CALLS]
 ERRNO = {"kind": "syscall.errno", "service": "web", "call": "open", "errno": "EIO"}
 FILE = {"kind": "file.errno", "path": "/srv", "operation": "read", "errno": "EIO"}
 CORRUPT = {"kind": "file.corrupt", "path": "/srv"}
@@ -109,10 +110,10 @@ def test_a_name_that_means_something_else_by_now_is_seen():
     config = bpf_config.Config(by=bpf_config.BY_CGROUP, cgroup=7, level=2, calls=1)
     asked = {"by": "service", "what": "web"}
     now = bpf_config.Config(by=bpf_config.BY_CGROUP, cgroup=7, level=2)
-    assert bpf_config.as_words(config, asked, now)["what"] == "web"
+    assert bpf_config.as_words(config, asked, now, NAMES)["what"] == "web"
     now.cgroup = 8
-    assert "what" not in bpf_config.as_words(config, asked, now)
-    assert "what" not in bpf_config.as_words(config, asked, None)
+    assert "what" not in bpf_config.as_words(config, asked, now, NAMES)
+    assert "what" not in bpf_config.as_words(config, asked, None, NAMES)
 
 
 def test_who_was_hit_is_noted_and_the_amounts_agree():
@@ -154,7 +155,7 @@ def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, 
     bpf_config.amounts(words, config)
     for name in words["call"].split(","):
         config.calls |= 1 << bpf_calls.NUMBER[name]
-    told = bpf_config.as_words(bpf_config.unpacked(config.packed()), words, None)
+    told = bpf_config.as_words(bpf_config.unpacked(config.packed()), words, None, NAMES)
     assert told == {key: value for key, value in words.items() if key not in ("by", "what")}
     assert fault.programs() >= set(bpf_calls.hooks_of(call))
 

@@ -51,7 +51,7 @@ def test_the_calls_are_in_the_order_of_the_program():
 
 def test_a_configuration_is_read_back_as_it_was_written():
     config = bpf_config.Config(
-        1, 13, 250_000, 3, 7, 1 << 33, 1 << 40, 99, 2, 1, 1000, 1, 1 << 33, 5, 1, 443, 80, 16, b"name",
+        1, 13, 250_000, 3, 7, 1 << 33, 1 << 40, 99, 2, 1, 1000, 1, 1 << 33, 5, 1, 443, 80, 16, 7, b"name",
         ("10.0.0.0/8", "127.0.0.1", "fd00::/8", "::1"),
     )  # fmt: skip
     assert len(config.packed()) == bpf_config.SIZE == 416

@@ -35,7 +35,7 @@ struct config {
 	u16 remote_port;
 	u16 local_port;
 	u32 bytes; /* of each read that are changed */
-	u32 unused;
+	u32 tracer; /* pid of who holds threads */
 	u8 name[NAME];
 	struct net net[NETS];
 };

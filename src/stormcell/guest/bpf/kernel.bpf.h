@@ -97,7 +97,17 @@ struct fdtable {
 struct files_struct {
 	struct fdtable *fdt;
 } CORE;
+struct thread_info {
+	u32 status;
+} CORE;
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
 struct task_struct {
+	struct thread_info thread_info;
+	u32 ptrace;
+	struct task_struct *parent;
+	sigset_t blocked;
 	s32 pid;
 	s32 tgid;
 	u64 start_boottime;

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Sequence
 from typing import Any
 
-from stormcell.guest.tools import bpf_calls, bpf_config, bpf_kernel, bpf_load, common
+from stormcell.guest.tools import bpf_calls, bpf_config, bpf_kernel, bpf_load, common, delay_calls
 from stormcell.guest.tools.bpf_config import Config
 
 _KEY = struct.pack("<I", 0)
@@ -22,23 +23,31 @@ DESCENT = ["on_fork", "on_exit"]
 _FOUND_BY_SET = ("main", "pid", "name", "port", "user")
 
 
-def _words(given: tuple[str, ...]) -> dict[str, str]:
+def names_of(object_name: str) -> list[str]:
+    """The groups of calls by number."""
+    return [group.name for group in (delay_calls.GROUPS if object_name == "delay" else bpf_calls.CALLS)]
+
+
+def words_of(given: tuple[str, ...]) -> dict[str, str]:
+    """`key=value` words as a table."""
     pairs = [word.partition("=") for word in given]
     return {key: value for key, _, value in pairs}
 
 
-def _programs(object_name: str, words: dict[str, str]) -> list[str]:
+def programs_of(object_name: str, words: dict[str, str]) -> list[str]:
     """What this fault needs; those of descent whenever the target may turn out to be a set of processes."""
-    hooks = bpf_calls.hooks_of(words["call"].split(",")) if object_name == "errno" else ["vfs_read", "vfs_readv"]
+    of_object = {"corrupt": ["vfs_read", "vfs_readv"], "delay": ["sys_exit"]}
+    hooks = of_object.get(object_name) or bpf_calls.hooks_of(words["call"].split(","))
     return hooks + (DESCENT if words.get("by") in _FOUND_BY_SET else [])
 
 
 def load(mark: str, object_name: str, *given: str) -> None:
     """Ahead of the act: all is attached and switched off, so that the act is one write."""
-    _loaded(mark, object_name, _programs(object_name, _words(given)))
+    loaded(mark, object_name, programs_of(object_name, words_of(given)))
 
 
-def _loaded(mark: str, object_name: str, programs: list[str]) -> str:
+def loaded(mark: str, object_name: str, programs: list[str]) -> str:
+    """Load and attach what is not, switched off. Returns the folder. Raises ValueError when it is in force."""
     folder = bpf_load.place(mark)
     if os.path.exists(folder):
         if _is_on(folder):
@@ -53,7 +62,7 @@ def _loaded(mark: str, object_name: str, programs: list[str]) -> str:
 
 def _is_on(folder: str) -> bool:
     try:
-        with _map(folder, "config", 4, bpf_config.SIZE) as table:
+        with map_of(folder, "config", 4, bpf_config.SIZE) as table:
             return bool(_read_config(table).on)
     except FileNotFoundError:
         return False
@@ -61,16 +70,20 @@ def _is_on(folder: str) -> bool:
 
 def apply(mark: str, object_name: str, *given: str) -> dict[str, Any]:
     """Find the target, then switch on by one write. Raises what `bpf_config.resolved` raises."""
-    words = _words(given)
-    config = bpf_config.resolved(words)
-    programs = _programs(object_name, words)
-    folder = _loaded(mark, object_name, programs)
-    with _map(folder, "inodes", 16, 4) as inodes, _map(folder, "targets", 4, 8) as tgids:
+    words = words_of(given)
+    return switch_on(mark, object_name, words, bpf_config.resolved(words, names_of(object_name)))
+
+
+def switch_on(mark: str, object_name: str, words: dict[str, str], config: Config) -> dict[str, Any]:
+    """The same with a target that is found already."""
+    programs = programs_of(object_name, words)
+    folder = loaded(mark, object_name, programs)
+    with map_of(folder, "inodes", 16, 4) as inodes, map_of(folder, "targets", 4, 8) as tgids:
         for inode, device in config.inodes:
             inodes.put(_INODE.pack(inode, device), _KEY)
         for tgid, start in config.tgids.items():
             tgids.put(_TGID.pack(tgid), _START.pack(start))
-    with _map(folder, "config", 4, bpf_config.SIZE) as table:
+    with map_of(folder, "config", 4, bpf_config.SIZE) as table:
         table.put(_KEY, config.packed())
     return {"programs": programs, "targets": sorted(config.tgids), "files": len(config.inodes)}
 
@@ -91,35 +104,35 @@ def _attach(folder: str, name: str) -> None:
 
 def change(mark: str, *given: str) -> dict[str, str]:
     """Other amounts (errno, rate, every, limit) for a fault that is in force, in one write."""
-    with _map(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
+    with map_of(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
         config = _read_config(table)
-        bpf_config.amounts(_words(given), config)
+        bpf_config.amounts(words_of(given), config)
         table.put(_KEY, config.packed())
-    return bpf_config.as_words(config, {}, None)
+    return {"errno": errno.errorcode.get(config.err, ""), "rate": str(config.rate), "every": str(config.every)}
 
 
-def show(mark: str, *given: str) -> dict[str, Any]:
+def show(mark: str, object_name: str, *given: str) -> dict[str, Any]:
     """Links, configuration, counts and processes as the kernel has them."""
     folder = bpf_load.place(mark)
-    asked = _words(given)
+    asked = words_of(given)
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return {"links": [], "config": {}, "totals": {}, "hits": [], "targets": [], "on": False}
     links = [name.removeprefix("link_") for name in names if name.startswith("link_") and _alive(f"{folder}/{name}")]
-    with _map(folder, "config", 4, bpf_config.SIZE) as table:
+    with map_of(folder, "config", 4, bpf_config.SIZE) as table:
         config = _read_config(table)
-    with _map(folder, "totals", 4, _TOTALS.size) as table:
+    with map_of(folder, "totals", 4, _TOTALS.size) as table:
         matched, acted, lost = _TOTALS.unpack(table.take(_KEY) or bytes(_TOTALS.size))
-    with _map(folder, "targets", 4, 8) as table:
+    with map_of(folder, "targets", 4, 8) as table:
         tgids = sorted(_TGID.unpack(key)[0] for key in table.keys())  # noqa: SIM118 - no dict
-    with _map(folder, "inodes", 16, 4) as table:
+    with map_of(folder, "inodes", 16, 4) as table:
         config.inodes = [_INODE.unpack(key) for key in table.keys()]  # noqa: SIM118 - no dict
     return {
         "links": links,
-        "config": bpf_config.as_words(config, asked, _now(asked)),
+        "config": bpf_config.as_words(config, asked, _now(asked), names_of(object_name)),
         "totals": {"matched": matched, "acted": acted, "lost": lost},
-        "hits": _hits(folder),
+        "hits": _hits(folder, names_of(object_name)),
         "targets": tgids,
         "on": bool(config.on),
     }
@@ -155,25 +168,30 @@ def _alive(path: str) -> bool:
         os.close(fd)
 
 
-def _hits(folder: str) -> list[dict[str, Any]]:
+def _hits(folder: str, names: Sequence[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    with _map(folder, "hits", 8, _HIT.size) as table:
+    with map_of(folder, "hits", 8, _HIT.size) as table:
         for key, value in table.items():
             (tgid, call, err), (count, comm) = _HIT_KEY.unpack(key), _HIT.unpack(value)
             name = comm.partition(b"\0")[0].decode(errors="replace")
-            found.append({"pid": tgid, "comm": name, "call": _call(call), "errno": _errno(err), "count": count})
+            found.append(
+                {
+                    "pid": tgid,
+                    "comm": name,
+                    "call": names[call] if call < len(names) else str(call),
+                    "errno": _errno(err),
+                    "count": count,
+                }
+            )
     return sorted(found, key=lambda hit: (hit["pid"], hit["call"], hit["errno"]))
-
-
-def _call(number: int) -> str:
-    return bpf_calls.CALLS[number].name if number < len(bpf_calls.CALLS) else str(number)
 
 
 def _errno(number: int) -> str:
     return "changed" if number == bpf_config.CHANGED else errno.errorcode.get(number, str(number)) if number else ""
 
 
-def _map(folder: str, name: str, key: int, value: int) -> bpf_kernel.Map:
+def map_of(folder: str, name: str, key: int, value: int) -> bpf_kernel.Map:
+    """One of a fault's maps, with the sizes of key and value."""
     return bpf_kernel.Map(f"{folder}/map_{name}", key, value)
 
 
@@ -184,7 +202,7 @@ def _read_config(table: bpf_kernel.Map) -> Config:
 def clear(mark: str) -> None:
     """Off at once, then gone: the kernel detaches a link some milliseconds after its last pin went away."""
     try:
-        with _map(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
+        with map_of(bpf_load.place(mark), "config", 4, bpf_config.SIZE) as table:
             table.put(_KEY, Config().packed())
     except FileNotFoundError:
         pass

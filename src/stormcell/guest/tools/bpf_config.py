@@ -7,10 +7,10 @@ import ipaddress
 import os
 import pwd
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from stormcell.guest.tools import bpf_calls, targets
+from stormcell.guest.tools import targets
 from stormcell.guest.tools.processes import SERVICES
 
 CGROUPS = "/sys/fs/cgroup"
@@ -49,6 +49,7 @@ class Config:
     remote_port: int = 0
     local_port: int = 0
     changed: int = 0
+    tracer: int = 0
     name: bytes = b""
     nets: tuple[str, ...] = ()
     inodes: list[Key] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Config:
         head = _HEAD.pack(
             self.on, self.err, self.rate, self.every, self.limit, self.calls, self.cgroup, self.spared, self.level,
             self.by, self.uid, self.descend, self.parent, self.device, self.paths, len(self.nets), self.remote_port,
-            self.local_port, self.changed, 0, self.name,
+            self.local_port, self.changed, self.tracer, self.name,
         )  # fmt: skip
         return (head + b"".join(map(_net_bytes, self.nets))).ljust(SIZE, b"\0")
 
@@ -67,11 +68,11 @@ class Config:
 def unpacked(raw: bytes) -> Config:
     """From the map."""
     (on, err, rate, every, limit, calls, cgroup, spared, level, by, uid, descend, parent, device, paths, nets,
-     remote, local, changed, _, name) = _HEAD.unpack_from(raw)  # fmt: skip
+     remote, local, changed, tracer, name) = _HEAD.unpack_from(raw)  # fmt: skip
     texts = tuple(_net_text(raw[_HEAD.size + 32 * n :][:32]) for n in range(min(nets, NETS)))
     return Config(
         on, err, rate, every, limit, calls, cgroup, spared, level, by, uid, descend, parent, device, paths, remote,
-        local, changed, name.rstrip(b"\0"), texts,
+        local, changed, tracer, name.rstrip(b"\0"), texts,
     )  # fmt: skip
 
 
@@ -99,13 +100,14 @@ def amounts(words: Words, into: Config) -> None:
     into.limit = int(words["limit"])
 
 
-def resolved(words: Words) -> Config:
-    """What the words mean now. Raises LookupError, OSError and ValueError for what is not there."""
+def resolved(words: Words, names: Sequence[str]) -> Config:
+    """What the words mean now, with calls by their place in `names`. Raises LookupError, OSError and ValueError for
+    what is not there."""
     config = Config(on=1, spared=os.stat(AGENT).st_ino, err=CHANGED)
     amounts(words, config)
     config.changed = int(words.get("bytes", 0))
     for name in words["call"].split(","):
-        config.calls |= 1 << bpf_calls.NUMBER[name]
+        config.calls |= 1 << names.index(name)
     config.remote_port, config.local_port = int(words.get("remote-port", 0)), int(words.get("local-port", 0))
     config.nets = tuple(words["address"].split(",")) if "address" in words else ()
     whom(words, config)
@@ -180,11 +182,11 @@ def _mounts() -> dict[int, tuple[str, int]]:
     return found
 
 
-def as_words(config: Config, asked: Words, now: Config | None) -> dict[str, str]:
+def as_words(config: Config, asked: Words, now: Config | None, names: Sequence[str]) -> dict[str, str]:
     """The kernel's configuration in the words of the plan. What is found by name (target, path) is said only when the
     kernel has what the name means `now`."""
     told = {
-        "call": ",".join(call.name for n, call in enumerate(bpf_calls.CALLS) if config.calls >> n & 1),
+        "call": ",".join(name for number, name in enumerate(names) if config.calls >> number & 1),
         "rate": str(config.rate),
         "every": str(config.every),
         "limit": str(config.limit),
