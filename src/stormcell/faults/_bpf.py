@@ -43,8 +43,7 @@ def explained(known: tuple[Call, ...]) -> str:
     return f"One group or a list of them. {'. '.join(groups)}."
 
 
-def _one_of(known: tuple[Call, ...]) -> Callable[[object], tuple[str, ...]]:
-    names = [call.name for call in known]
+def _one_of(names: tuple[str, ...]) -> Callable[[object], tuple[str, ...]]:
 
     def read(value: object) -> tuple[str, ...]:
         given = list(value) if isinstance(value, list | tuple) else [value]
@@ -58,9 +57,9 @@ def _one_of(known: tuple[Call, ...]) -> Callable[[object], tuple[str, ...]]:
     return read
 
 
-def schema(known: tuple[Call, ...]) -> Any:
+def schema(known: tuple[str, ...]) -> Any:
     """The type of a field that takes one or several groups."""
-    item = {"type": "string", "enum": [call.name for call in known]}
+    item = {"type": "string", "enum": list(known)}
     return (
         BeforeValidator(_one_of(known)),
         PlainSerializer(lambda names: names[0] if len(names) == 1 else list(names), return_type=str | list[str]),
@@ -185,7 +184,7 @@ class Programs(Often):
 
 def _hit(hit: dict[str, Any]) -> str:
     err = hit.get("errno")
-    what = "let pass" if not err else "answered with changed data" if err == "changed" else f"answered {err}"
+    what = "let pass" if not err else "hit" if err == "hit" else f"answered {err}"
     return f"{hit.get('comm')}[{hit.get('pid')}]: {hit.get('call')} {what} {hit.get('count')} times"
 
 

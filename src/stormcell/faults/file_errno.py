@@ -21,6 +21,7 @@ from stormcell.faults._fields import GuestPath
 from stormcell.spec.fault import Command
 
 FILE_CALLS = calls("file")
+NAMES = tuple(call.name for call in FILE_CALLS)
 
 
 class FileErrno(Errnos, MaybeTarget):
@@ -43,7 +44,7 @@ class FileErrno(Errnos, MaybeTarget):
     """A file, under whichever name of it, or whatever has that name when it is used; or a folder: it and all below it,
     with the file systems that are mounted there at the act. Found by inode, so a relative path, a descriptor or a
     symbolic link makes no difference."""
-    operation: Annotated[tuple[str, ...], *schema(FILE_CALLS)] = Field(description=explained(FILE_CALLS))
+    operation: Annotated[tuple[str, ...], *schema(NAMES)] = Field(description=explained(FILE_CALLS))
 
     @model_validator(mode="after")
     def _spares_the_system(self) -> FileErrno:

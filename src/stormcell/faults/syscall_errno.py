@@ -34,7 +34,7 @@ class SyscallErrno(Errnos, Target):
         "kind": "syscall.errno", "service": "postgresql", "call": "open", "errno": "EMFILE", "rate": "20%",
     }  # fmt: skip
 
-    call: Annotated[tuple[str, ...], *schema(CALLS)] = Field(description=explained(CALLS))
+    call: Annotated[tuple[str, ...], *schema(tuple(NUMBER))] = Field(description=explained(CALLS))
     path: GuestPath | None = None
     """Only calls on this file, under whichever name of it, or on whatever has that name when it is used; of a folder,
     only on it and all below it, with the file systems that are mounted there at the act. Found by inode, so a relative

@@ -6,6 +6,8 @@ import errno
 import fcntl
 import mmap
 import os
+import select
+import signal
 import socket
 import struct
 import sys
@@ -236,6 +238,55 @@ def changed(path, size):
     parts = [bytearray(500), bytearray(500)]
     os.preadv(fd, parts, 0)
     sys.stdout.write(f"reads {reads} bytes {bytes_} bits {bits} vector {sum(map(bool, parts[0] + parts[1]))}\n")
+
+
+def timed(what, path, times, pause=0):
+    """How many milliseconds each call took."""
+    fd = os.open(path, os.O_RDWR)
+    call = {
+        "read": lambda: os.pread(fd, 1, 0),
+        "write": lambda: os.pwrite(fd, b"x", 0),
+        "stat": lambda: os.fstat(fd),
+        "fsync": lambda: os.fsync(fd),
+        "open": lambda: os.open(path, os.O_RDONLY),
+        "poll": lambda: select.poll().poll(0),
+    }[what]
+    took = []
+    for _ in range(times):
+        began = time.monotonic()
+        call()
+        took.append(round((time.monotonic() - began) * 1000))
+        time.sleep(pause / 1000)
+    sys.stdout.write(" ".join(map(str, took)) + "\n")
+
+
+def together(what, path, times):
+    """The same in three threads and in a child at once, then the whole time."""
+    began = time.monotonic()
+    all_of_them = [threading.Thread(target=timed, args=(what, path, times)) for _ in range(3)]
+    for one in all_of_them:
+        one.start()
+    if (pid := os.fork()) == 0:
+        timed(what, path, times)
+        sys.stdout.flush()
+        os._exit(0)
+    for one in all_of_them:
+        one.join()
+    os.waitpid(pid, 0)
+    sys.stdout.write(f"whole {round((time.monotonic() - began) * 1000)}\n")
+
+
+def urgent(path):
+    """A handler for SIGURG sees those of others and none of the fault's."""
+    seen = []
+    signal.signal(signal.SIGURG, lambda *_: seen.append(1))
+    timed("read", path, 3)
+    os.kill(os.getpid(), signal.SIGURG)
+    timed("read", path, 2)
+    sys.stdout.write(f"seen {len(seen)}\n")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
+    timed("read", path, 2)
+    sys.stdout.write(f"pending {len(signal.sigpending())}\n")
 
 
 def wait_for(path):

@@ -183,7 +183,7 @@ def test_flipped_bits_reach_the_reader_and_not_the_disk(bench):
     assert trial.said[1] == "reads 1 bytes 0 bits 0 vector 0\n"
     assert trial.said[2] == f"reads 25 bytes 0 bits 0 vector 0\n{before}"
     assert trial.acted == 26
-    assert hits(trial) == {("python3", "read", "changed"): 26}
+    assert hits(trial) == {("python3", "read", "hit"): 26}
 
 
 def test_wrong_data_at_a_rate_for_a_file_that_is_open_already(bench):

@@ -9,13 +9,14 @@ from pydantic import ValidationError
 
 from stormcell import faults
 from stormcell.faults._bpf import Programs
-from stormcell.guest.tools import bpf_calls, bpf_config
+from stormcell.guest.tools import bpf_calls, bpf_config, delay_calls
 from stormcell.spec.fault import Output, Reading
 from tests.unit.faults.fault_cases import one
 
 NAMES = [call.name for call in bpf_calls.CALLS]
 ERRNO = {"kind": "syscall.errno", "service": "web", "call": "open", "errno": "EIO"}
 FILE = {"kind": "file.errno", "path": "/srv", "operation": "read", "errno": "EIO"}
+DELAY = {"kind": "syscall.delay", "service": "web", "call": "fsync", "delay": "1s"}
 CORRUPT = {"kind": "file.corrupt", "path": "/srv"}
 
 WRONG = [
@@ -48,6 +49,16 @@ WRONG = [
     ({**CORRUPT, "bytes": 0}, "greater than or equal to 1"),
     ({**CORRUPT, "bytes": 65}, "less than or equal to 64"),
     ({**CORRUPT, "path": "/etc/passwd"}, "is used by the sandbox itself"),
+    ({**DELAY, "delay": "0s"}, "between 1ms and 10m"),
+    ({**DELAY, "delay": "11m"}, "between 1ms and 10m"),
+    ({**DELAY, "jitter": "2s"}, "larger than the delay"),
+    ({**DELAY, "call": "close"}, "there is no group of calls 'close' here"),
+    ({**DELAY, "call": ["fsync", "poll"], "path": "/x"}, "'path' cannot be told of poll"),
+    ({"kind": "file.delay", "path": "/x", "operation": "read", "delay": "1s"}, "none is given"),
+    (
+        {"kind": "file.delay", "path": "/x", "operation": "stat", "delay": "1s", "pid": 1},
+        "no group of calls 'stat' here",
+    ),
     ({"kind": "syscall.override", "function": "x", "errno": "EIO"}, "CONFIG_BPF_KPROBE_OVERRIDE"),
     ({"kind": "syscall.failslab", "service": "x", "rate": "1%"}, "CONFIG_FAILSLAB"),
 ]
@@ -81,6 +92,14 @@ OTHER_PARAMETERS = [
     ("file.errno", {"operation": ["read", "write"]}),
     ("file.errno", {"path": "/srv"}),
     ("file.errno", {"user": "nobody"}),
+    ("syscall.delay", {"delay": "31ms"}),
+    ("syscall.delay", {"jitter": "9ms"}),
+    ("syscall.delay", {"call": "fsync"}),
+    ("syscall.delay", {"every": 2}),
+    ("file.delay", {"every": None}),
+    ("file.delay", {"operation": "fsync"}),
+    ("file.delay", {"path": "/srv"}),
+    ("file.delay", {"service": "other"}),
     ("file.corrupt", {"bytes": 3}),
     ("file.corrupt", {"rate": "91%"}),
     ("file.corrupt", {"path": "/srv/other"}),
@@ -133,6 +152,13 @@ def test_what_can_change_in_place_does_and_what_cannot_does_not():
     assert change[0].argv[1:] == ("bpf", "change", "fault", "errno=ENOSPC", "rate=70000", "every=0", "limit=0")
     assert fault.change(faults.parse({**ERRNO, "call": "stat"})) is None
     assert fault.change(faults.parse({**ERRNO, "service": "other"})) is None
+    delay = faults.parse(DELAY)
+    change = delay.change(faults.parse({**DELAY, "delay": "20ms", "jitter": "1ms", "limit": 5}))
+    assert change is not None
+    assert change[0].argv[1:] == (
+        "delay", "change", "fault", "0.02", "0.001", "rate=1000000", "every=0", "limit=5",
+    )  # fmt: skip
+    assert delay.change(faults.parse({**DELAY, "call": "poll"})) is None
     corrupt = faults.parse(CORRUPT)
     assert corrupt.change(faults.parse({**CORRUPT, "every": 4})) is not None
     assert corrupt.change(faults.parse({**CORRUPT, "bytes": 4})) is None
@@ -163,13 +189,13 @@ def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, 
 WRITTEN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno"]), inner,
+        st.sampled_from(["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno", "tracer", "held"]), inner,
         max_size=5),
     max_leaves=12,
 )  # fmt: skip
 
 
-@given(WRITTEN, st.sampled_from([ERRNO, FILE, CORRUPT]))
+@given(WRITTEN, st.sampled_from([ERRNO, FILE, DELAY, CORRUPT]))
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_guest_writes_is_judged_without_a_crash(written, spec):
     fault = faults.parse(spec)
@@ -178,3 +204,22 @@ def test_whatever_a_guest_writes_is_judged_without_a_crash(written, spec):
     assert fault.acted(Reading(), reading) >= 0
     fault.clean(reading, reading)
     fault.notes(reading, reading, reading)
+
+
+@pytest.mark.parametrize("name", ["syscall.delay", "file.delay"])
+def test_without_its_tracer_a_delay_is_not_in_force_and_with_it_not_gone(name):
+    record = one(name)
+    assert record.undone is not None
+    shown = json.loads(record.during.outputs["bpf"].out)
+    dead = Reading(outputs={"bpf": Output(exit=0, out=json.dumps({**shown, "tracer": None}))})
+    assert not record.fault.in_force(record.before, dead)
+    gone = json.loads(record.undone.outputs["bpf"].out)
+    for left in ({**gone, "left": True}, {**gone, "tracer": shown["tracer"]}):
+        reading = Reading(outputs={"bpf": Output(exit=0, out=json.dumps(left))})
+        assert not record.fault.clean(record.before, reading)
+    assert any("calls were held" in note for note in record.fault.notes(record.before, record.during, record.after))
+
+
+def test_a_system_call_belongs_to_one_group_of_delays():
+    numbers = [number for group in delay_calls.GROUPS for number in group.numbers]
+    assert len(numbers) == len(set(numbers)) < 256

@@ -187,7 +187,7 @@ def _hits(folder: str, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _errno(number: int) -> str:
-    return "changed" if number == bpf_config.CHANGED else errno.errorcode.get(number, str(number)) if number else ""
+    return "hit" if number == bpf_config.CHANGED else errno.errorcode.get(number, str(number)) if number else ""
 
 
 def map_of(folder: str, name: str, key: int, value: int) -> bpf_kernel.Map:

@@ -53,7 +53,7 @@ def is_from_kernel(tid: int) -> bool:
 
 
 def settle(tid: int, status: int) -> int:
-    """A stop that is none of ours goes on as without a tracer. Returns the signal when it is one to decide on, else 0."""
+    """A stop that is none of ours goes on as without a tracer. Returns the signal when there is one to decide on."""
     number, event = status >> 8 & 0xFF, status >> 16
     if event == EVENT_STOP and number in _GROUP_STOPS:
         try:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from tests.guest.faults.recording import ACTED, IDLE
+from tests.guest.faults.recording import ACTED, GROUP, IDLE
 
+JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
+SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
 TOOL = "python3 /root/syscall_tool.py"
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
@@ -19,4 +21,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "file.corrupt.idle": (
         {"kind": "file.corrupt", "path": "/srv/zeros", "user": "nobody"},
         {"under": [f"{TOOL} changed /srv/zeros 1000"]}, IDLE),
+    "file.delay": (
+        {"kind": "file.delay", "service": "victim", "path": "/srv/x", "operation": "read", "delay": "30ms", "every": 2},
+        {"setup": SETUP, "under": [f"{JOIN} {TOOL} timed read /srv/x 6"]}, ACTED),
+    "file.delay.idle": (
+        {"kind": "file.delay", "service": "victim", "path": "/srv/y", "operation": "read", "delay": "30ms"},
+        {"setup": SETUP, "under": [f"{JOIN} {TOOL} timed read /srv/x 6"]}, IDLE),
 }  # fmt: skip

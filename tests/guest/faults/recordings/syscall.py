@@ -31,4 +31,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"kind": "syscall.errno", "service": "victim", "call": "open", "errno": "EMFILE"},
         {"setup": SETUP, "under": ["stormcell-guest bpf change fault errno=EIO rate=1000000 every=0 limit=0"]},
         NOT_IN_FORCE),
+    "syscall.delay": (
+        {"kind": "syscall.delay", "service": "victim", "call": ["fsync", "stat"], "delay": "30ms", "jitter": "10ms"},
+        {"setup": SETUP, "under": [f"{VICTIM} timed stat /srv/x 5"]}, ACTED),
+    "syscall.delay.idle": (
+        {"kind": "syscall.delay", "name": "sleep", "call": "fsync", "delay": "30ms"},
+        {"loads": ["exec sleep 100"], "settle": 0.2}, IDLE),
 }  # fmt: skip

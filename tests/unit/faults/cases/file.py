@@ -10,4 +10,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "user": "nobody", "every": 2},
     "file.corrupt.everybody": {"kind": "file.corrupt", "path": "/srv/data", "bytes": 64, "every": 100, "limit": 5},
     "file.corrupt.main": {"kind": "file.corrupt", "path": "/", "service": "web", "processes": "main"},
+    "file.delay.pid": {
+        "kind": "file.delay", "pid": 9, "path": "/", "operation": ["open", "lock"], "delay": "1s", "every": 3,
+        "limit": 9},
 }  # fmt: skip

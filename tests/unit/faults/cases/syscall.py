@@ -16,4 +16,9 @@ SPECS: dict[str, dict[str, Any]] = {
     "syscall.errno.cgroup": {
         "kind": "syscall.errno", "cgroup": "/sys/fs/cgroup/other/group", "call": ["mmap", "thread"], "errno": "ENOMEM"},
     "syscall.errno.pid": {"kind": "syscall.errno", "pid": 77, "call": "exec", "errno": "E2BIG"},
+    "syscall.delay.path": {
+        "kind": "syscall.delay", "user": "nobody", "call": ["write", "fsync"], "delay": "1.5s", "jitter": "300ms",
+        "rate": "10%", "path": "/srv/x"},
+    "syscall.delay.main": {
+        "kind": "syscall.delay", "service": "web", "processes": "main", "call": "poll", "delay": "10ms", "limit": 4},
 }  # fmt: skip
