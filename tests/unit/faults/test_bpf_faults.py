@@ -186,12 +186,12 @@ def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, 
     assert fault.programs() >= set(bpf_calls.hooks_of(call))
 
 
+KEYS = ["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno", "tracer", "held"]
 WRITTEN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno", "tracer", "held"]), inner, max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
     max_leaves=12,
-)  # fmt: skip
+)
 
 
 @given(WRITTEN, st.sampled_from([ERRNO, FILE, DELAY, CORRUPT]))
