@@ -4,6 +4,8 @@
 
 BIN := .venv/bin
 JOBS ?= $(shell nproc)
+# a file of tests shares one machine, so a file is what a worker takes
+WORKERS := -n $(JOBS) --dist loadfile
 ORDERS := examples/orders/experiments
 # The demo keeps to three minutes; `make experiments` runs all of them.
 DEMO := $(addprefix $(ORDERS)/,$(addsuffix .yaml, \
@@ -32,7 +34,7 @@ experiments: setup
 	@$(BIN)/stormcell run --jobs $(JOBS) $(sort $(wildcard $(ORDERS)/*.yaml)) || [ $$? -eq 1 ]
 
 test: setup-dev lint templates
-	$(BIN)/pytest
+	$(BIN)/pytest $(WORKERS)
 
 lint: setup-dev
 	$(BIN)/ruff check .
@@ -44,10 +46,10 @@ templates: setup
 	@$(BIN)/stormcell template build base examples/orders/template.yaml
 
 unit: setup-dev
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest $(WORKERS) tests/unit
 
 guest: setup-dev templates
-	$(BIN)/pytest tests/guest
+	$(BIN)/pytest $(WORKERS) tests/guest
 
 e2e: setup-dev templates
 	$(BIN)/pytest tests/e2e

@@ -24,7 +24,8 @@ def test_a_question_is_read_whatever_its_case():
 
 @pytest.mark.parametrize("message", [b"", b"\0" * 11, b"\0\0\x81\x80\0\1" + b"\0" * 20, b"\0\0\x08\0\0\1" + b"\0" * 20,
                                      b"\0" * 12, dnsmessage.query("a.test", 1)[:-3],
-                                     struct.pack(">6H", 1, 0, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1"])  # fmt: skip
+                                     struct.pack(">6H", 1, 0, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1"],
+                         ids=range(7))  # fmt: skip
 def test_what_is_no_plain_query_is_none(message):
     assert dnsmessage.question(message) is None
 
