@@ -6,22 +6,26 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from stormcell.faults._fields import Documented, shown
+from stormcell.faults._clock import BACK_WITHIN_NS, WallClock, number
+from stormcell.faults._fields import shown
+from stormcell.faults._reading import mapping
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 from stormcell.spec.units import Offset
 
 YEAR = 365 * 86400
 TOLERANCE = 0.1
-BACK_WITHIN_NS = 50_000_000
 
 
-class ClockJump(Documented):
+class ClockJump(WallClock):
     """The wall clock (CLOCK_REALTIME) of the machine jumps, for every process in it; elapsed time goes on as it was."""
 
     kind = "clock.jump"
     needs = Needs()
     counts = "jumps of the wall clock that still stood at the undo"
-    proves = "CLOCK_REALTIME - CLOCK_BOOTTIME before and after, differing by the jump"
+    proves = (
+        "CLOCK_REALTIME - CLOCK_BOOTTIME before and after, differing by the jump; who else set the clock, as the "
+        "kernel's tracer counted"
+    )
     example: ClassVar[dict[str, Any]] = {"kind": "clock.jump", "by": "-1h"}
 
     by: Offset
@@ -41,41 +45,40 @@ class ClockJump(Documented):
     def plan(self) -> Act:
         """The undo restores the offset from before: the time that passed is kept, whatever a time daemon did since."""
         return Act(
-            apply=(Command(argv=(GUEST, "clock", "jump", str(self.nanoseconds))),),
-            undo=(Command(argv=(GUEST, "clock", "restore", "{before:offset}")),),
-            read=(Command(argv=(GUEST, "clock", "offset"), name="offset"),),
+            apply=(self.began(), Command(argv=(GUEST, "clock", "jump", str(self.nanoseconds)))),
+            undo=self.put_back(),
+            read=self.reads(),
         )
 
     def in_force(self, before: Reading, during: Reading) -> bool:
         """The offset differs by the jump, within 10 %."""
-        was, now = _offset(before), _offset(during)
-        return was is not None and now is not None and abs(now - was - self.nanoseconds) <= self._allowed()
+        was, now = number(before, "offset"), number(during, "offset")
+        jumped = was is not None and now is not None and abs(now - was - self.nanoseconds) <= self._allowed()
+        return jumped and self.held_as_asked(during)
 
     def acted(self, during: Reading, after: Reading) -> int:
         """1 when nobody put the clock back in between."""
-        first, last = _offset(during), _offset(after)
-        return int(first is not None and last is not None and abs(last - first) <= self._allowed())
+        return int(self._moved(during, after) is None)
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """The offset is the old one again, within 50 ms."""
-        was, now = _offset(before), _offset(undone)
-        return was is not None and now is not None and abs(now - was) <= min(BACK_WITHIN_NS, self._allowed())
+        was, now = number(before, "offset"), number(undone, "offset")
+        near = was is not None and now is not None and abs(now - was) <= min(BACK_WITHIN_NS, self._allowed())
+        return near and self.is_back(before, undone)
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """A time daemon at work."""
-        first, last = (_offset(reading) if reading else None for reading in (during, after))
-        if first is None or last is None or abs(last - first) <= self._allowed():
-            return ()
-        return (f"something in the guest moved the clock by {(last - first) / 1e9:.3f} s while the fault was in force",)
+        if during is None or after is None or (moved := self._moved(during, after)) in (None, 0):
+            return self.others(after)
+        by = f"the clock moved by {moved / 1e9:.3f} s while the fault was in force"
+        return (f"undone by {self.undone_by(after)}: {by}", *self.others(after))
 
-    def cannot_know(self) -> tuple[str, ...]:
-        """Monotonic clocks."""
-        return ("only CLOCK_REALTIME moves: CLOCK_MONOTONIC and CLOCK_BOOTTIME, and timers on them, do not notice",)
+    def _moved(self, during: Reading, after: Reading) -> int | None:
+        """None when the clock stayed; 0 when that cannot be told."""
+        first, last = number(during, "offset"), number(after, "offset")
+        if first is None or last is None or not mapping(after, "watch"):
+            return 0
+        return None if abs(last - first) <= self._allowed() else last - first
 
     def _allowed(self) -> int:
         return round(abs(self.nanoseconds) * TOLERANCE)
-
-
-def _offset(reading: Reading) -> int | None:
-    text = reading.text("offset")
-    return int(text) if text.lstrip("-").isdigit() else None

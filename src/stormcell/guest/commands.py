@@ -41,8 +41,10 @@ COMMANDS: dict[str, str] = {
     "stop": "stormcell.guest.tools.stop:main",
     "storm": "stormcell.guest.tools.storm:main",
     "swap": "stormcell.guest.tools.swap:main",
+    "timens": "stormcell.guest.tools.timens:main",
     "volume": "stormcell.guest.tools.volume:main",
     "zombies": "stormcell.guest.tools.zombies:main",
+    "zone": "stormcell.guest.tools.zone:main",
 }
 
 

@@ -18,6 +18,13 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
         raise OSError(number, os.strerror(number), target)
 
 
+def unmount(target: str) -> None:
+    """umount2(2). Raises OSError."""
+    if _libc.umount2(target.encode(), 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
 def lock_memory() -> None:
     """Keep every page of this process, now and later, in memory. Raises OSError."""
     if _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:
