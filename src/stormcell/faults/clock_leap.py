@@ -44,24 +44,24 @@ class ClockLeap(WallClock):
     def plan(self) -> Act:
         """The undo takes the flag away and restores the clock and the TAI offset."""
         return Act(
-            apply=(self.began(), Command(argv=(GUEST, "clock", "leap", self.second, f"{self.lead:g}"))),
+            apply=(self.began(), Command(argv=(GUEST, "clock", "leap", self.id, self.second, f"{self.lead:g}"))),
             undo=(Command(argv=(GUEST, "clock", "leap-back", self.id, "{before:state}", "{before:offset}")),),
             read=(
                 *self.reads(),
                 Command(argv=(GUEST, "clock", "leap-state"), name="state"),
                 Command(argv=(GUEST, "clock", "kernel"), name="kernel"),
-                Command(argv=(GUEST, "clock", "all"), name="clocks"),
             ),
         )
 
     def in_force(self, before: Reading, during: Reading) -> bool:
-        """The kernel has the flag, and the wall clock is at most `lead` before midnight."""
+        """The kernel has the flag, and the wall clock was `lead` before midnight at the act."""
         status, was = whole(mapping(during, "kernel").get("status")), whole(mapping(before, "kernel").get("status"))
-        wall = whole(mapping(during, "clocks").get("realtime"))
-        if status is None or was is None or wall is None or was & FLAG[self.second]:
+        acted_at, offset = whole(mapping(during, "watch").get("acted_at")), number(during, "offset")
+        if status is None or was is None or acted_at is None or offset is None or was & FLAG[self.second]:
             return False
-        rest = (DAY_NS - wall % DAY_NS) / 1e9
-        return bool(status & FLAG[self.second]) and rest <= self.lead and self.held_as_asked(during)
+        rest = DAY_NS - (acted_at + offset) % DAY_NS
+        planned = bool(status & FLAG[self.second]) and abs(rest - self.lead * 1e9) <= TOLERANCE_NS
+        return planned and self.held_as_asked(during)
 
     def lasted(self, before: Reading, during: Reading, after: Reading) -> bool:
         """Planned still, or done; nobody else moved the clock."""

@@ -12,7 +12,8 @@ from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 from stormcell.spec.units import Offset
 
 YEAR = 365 * 86400
-TOLERANCE_NS = 50_000_000
+TOLERANCE_NS = 20_000_000
+UNSURE_NS = 500_000_000
 CLOCKS = ("monotonic", "boottime")
 
 
@@ -74,10 +75,13 @@ class ClockNamespace(Documented):
         offsets = now.get("offsets")
         if was.get("made") is not False or now.get("made") is not True or not isinstance(offsets, dict):
             return False
+        unsure = now.get("uncertain")
+        if not isinstance(unsure, int) or unsure > UNSURE_NS:
+            return False
         wanted = {"monotonic": self.monotonic, "boottime": self.boottime, "realtime": 0.0}
         for name, seconds in wanted.items():
             seen = offsets.get(name)
-            if not isinstance(seen, int) or abs(seen - seconds * 1e9) > TOLERANCE_NS + 1e6 * abs(seconds):
+            if not isinstance(seen, int) or abs(seen - seconds * 1e9) > TOLERANCE_NS + unsure:
                 return False
         return now.get("service") == (self.service or "-") and (not self.service or bool(_members(during)))
 

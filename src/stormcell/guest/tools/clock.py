@@ -133,6 +133,7 @@ def watch(name: str) -> dict[str, Any]:
     return {
         "begun": known is not None,
         "held": (known or {}).get("held", []),
+        "acted_at": (known or {}).get("acted_at"),
         "set": setters.counted(name, setters.SETS),
         "adjusted": setters.counted(name, setters.ADJUSTS),
         "daemons": [process.as_dict() for process in setters.daemons()],
@@ -198,13 +199,15 @@ def drift_back(name: str, before: str, raw: str) -> dict[str, int | str]:
     return _ending(name, work)
 
 
-def leap(kind: str, lead: str) -> dict[str, int | str]:
+def leap(name: str, kind: str, lead: str) -> dict[str, int | str]:
     """Insert or delete a second: the wall clock is put `lead` seconds before the next UTC midnight, then the flag."""
     now = time.clock_gettime_ns(time.CLOCK_REALTIME)
     midnight = (now // (DAY_S * 10**9) + 1) * DAY_S * 10**9
     status = int(adjtime.shown()["status"])
     # a jump forgets a planned leap second (ntp_clear in the kernel), so the flag comes after it
-    _set(midnight - round(float(lead) * 1e9) - time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+    acted_at = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    _set(midnight - round(float(lead) * 1e9) - acted_at)
+    common.put_mark(_mark(name), {**(common.get_mark(_mark(name)) or {}), "acted_at": acted_at})
     adjtime.set_leap(adjtime.INSERT if kind == "insert" else adjtime.DELETE, status)
     return adjtime.shown()
 

@@ -20,6 +20,8 @@ from stormcell.guest.tools import common, processes
 CLOCKS = ("monotonic", "boottime")
 ANSWER_S = 60.0
 SECOND = 10**9
+TRIES = 5
+GOOD_NS = 20_000_000
 
 
 def make(mark: str, monotonic: str, boottime: str, service: str) -> dict[str, Any]:
@@ -65,16 +67,29 @@ def show(mark: str) -> dict[str, Any]:
         return {"made": False}
     inode = os.stat(path).st_ino
     members = [process.as_dict() for process in processes.everyone() if _inode(process.pid) == inode]
-    outside = clocks()
-    inside = within(path, clocks)
-    offsets = {name: inside[name] - outside[name] for name in inside}
-    return {"made": True, "inode": inode, "offsets": offsets, "members": members, "service": known["service"]}
+    return {"made": True, "inode": inode, "members": members, "service": known["service"], **_offsets(path)}
 
 
 def run(mark: str, *argv: str) -> None:
     """Become `argv` in the namespace: for loads and probes of an experiment."""
     timens.enter(timens.held(mark))
     os.execvp(argv[0], argv)
+
+
+def _offsets(path: str) -> dict[str, Any]:
+    """The best of some tries, known to within `uncertain` ns: to look inside takes a process."""
+    best: dict[str, Any] = {}
+    for _ in range(TRIES):
+        first = clocks()
+        inside = within(path, clocks)
+        last = clocks()
+        uncertain = (last["monotonic"] - first["monotonic"]) // 2
+        if not best or uncertain < best["uncertain"]:
+            offsets = {name: inside[name] - (first[name] + last[name]) // 2 for name in inside}
+            best = {"offsets": offsets, "uncertain": uncertain}
+        if best["uncertain"] < GOOD_NS:
+            break
+    return best
 
 
 def clocks() -> dict[str, int]:
