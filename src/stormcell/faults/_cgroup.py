@@ -21,6 +21,11 @@ class CgroupLimit(Target):
     counters: ClassVar[str]
     shown: ClassVar[tuple[str, ...]]
 
+    @property
+    def moves(self) -> bool:
+        """Who is no group."""
+        return self.folder is None and self.target[0] != "none"
+
     def values(self) -> dict[str, str]:
         """What is written to which file, as the guest's tool takes it (guest/tools/cgroup.py)."""
         raise NotImplementedError
@@ -48,10 +53,8 @@ class CgroupLimit(Target):
 
     def conflicts(self, other: Fault) -> str | None:
         """One file has one value, and a process is in one group."""
-        if not isinstance(other, CgroupLimit):
-            return None
-        if self.folder is None and other.folder is None:
-            return "each moves its processes to a group of its own, and a process is in one; name a service or a cgroup"
+        if (why := self.moved_twice(other)) is not None or not isinstance(other, CgroupLimit):
+            return why
         both = sorted(self.values().keys() & other.values().keys())
         if both and self.same_target(other):
             return f"both write {', '.join(both)} of {self.folder}"

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from stormcell.faults._fields import Documented, GuestPath, Port, ServiceName, UserName, one_of
 from stormcell.faults._reading import mappings
+from stormcell.spec.fault import Fault
 
 ROOT = "/sys/fs/cgroup"
 _NAMED = 8
@@ -82,6 +83,17 @@ class Target(Documented):
     def folder(self) -> str | None:
         """The cgroup of a target that is one, None for processes that are found in other ways."""
         return f"{ROOT}/services/{self.service}" if self.target[0] == "service" else self.cgroup
+
+    @property
+    def moves(self) -> bool:
+        """Does it move the processes to a group of its own for the fault?"""
+        return False
+
+    def moved_twice(self, other: Fault) -> str | None:
+        """Why two that move processes cannot be together."""
+        if isinstance(other, Target) and self.moves and other.moves:
+            return "each moves its processes to a group of its own, and a process is in one; name a service or a cgroup"
+        return None
 
     def same_target(self, other: Target) -> bool:
         """Do both name the same processes? A service and its cgroup are the same."""

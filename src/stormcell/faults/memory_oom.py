@@ -8,7 +8,8 @@ from pydantic import model_validator
 
 from stormcell.faults._oom import OomKill
 from stormcell.faults._reading import mapping
-from stormcell.spec.fault import Needs, Reading
+from stormcell.faults.memory_limit import MemoryLimit
+from stormcell.spec.fault import Fault, Needs, Reading
 from stormcell.spec.units import Size, size_text
 
 
@@ -33,6 +34,19 @@ class MemoryOom(OomKill):
         if not 4 << 20 <= self.room <= 1 << 30:
             raise ValueError(f"a room of {size_text(self.room)} is out of range; it is between 4MiB and 1GiB")
         return self
+
+    @property
+    def moves(self) -> bool:
+        """Who is no group."""
+        return self.folder is None
+
+    def conflicts(self, other: Fault) -> str | None:
+        """Both set the limit of the group."""
+        if (why := self.moved_twice(other)) is not None:
+            return why
+        if isinstance(other, MemoryLimit) and other.max is not None and self.same_target(other):
+            return "both write memory.max of the same group"
+        return super().conflicts(other)
 
     def work(self) -> tuple[str, ...]:
         """Bytes."""

@@ -27,6 +27,11 @@ class ProcessStop(Target):
     how: Literal["signal", "freeze"] = "signal"
     """`signal`: SIGSTOP and at last SIGCONT. `freeze`: cgroup.freeze."""
 
+    @property
+    def moves(self) -> bool:
+        """To be frozen, who is no group is put into one."""
+        return self.how == "freeze" and self.folder is None
+
     def plan(self) -> Act:
         """Who is stopped is written down by pid and start time first, and let go by these alone."""
         return Act(
@@ -37,6 +42,8 @@ class ProcessStop(Target):
 
     def conflicts(self, other: Fault) -> str | None:
         """The first undo would let go what the other stopped."""
+        if (why := self.moved_twice(other)) is not None:
+            return why
         if isinstance(other, ProcessStop) and self.same_target(other):
             return "both stop the same processes, and the first undo would let them go on"
         return None

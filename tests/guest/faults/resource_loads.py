@@ -27,6 +27,8 @@ def named_spinner(name: str) -> str:
 SPINNER = python("while 1: pass")
 EATER = python("b=[]\nimport time\nwhile 1: b.append(bytearray(1<<20)); time.sleep(0.02)")
 FORKER = f"{join()} while :; do (sleep 0.05) 2>/dev/null; sleep 0.05; done"
+TICKER = named("neighbour", "import time\nwhile 1: time.sleep(0.01)")
+"""A bystander that costs little and whose context switches show that it runs."""
 HANDLER = named(
     "handler", "import signal, time\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nwhile 1: time.sleep(10)"
 )

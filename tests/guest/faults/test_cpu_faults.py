@@ -2,14 +2,16 @@
 
 import asyncio
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from stormcell import faults
 from stormcell.sandbox.templates import resolve
 from tests.guest.faults.fault_trial import Bench
-from tests.guest.faults.resource_loads import GROUP, SPINNER, join, named, named_spinner, python
-from tests.guest.faults.resource_watch import UPTIME, shares, watch
+from tests.guest.faults.resource_loads import GROUP, SPINNER, TICKER, join, named, named_spinner, python
+from tests.guest.faults.resource_watch import UPTIME, goes_on, shares, watch
 
 TARGETS = "/sys/fs/cgroup/stormcell-targets"
 SERVER = named(
@@ -35,13 +37,12 @@ def test_a_limit_finds_its_target_in_every_way_and_leaves_the_neighbours_alone(b
     where = "for n in server neighbour; do cat /proc/$(pgrep -x $n)/cgroup; done"
     trial = bench.attempt(
         {"kind": "cpu.limit", "percent": "20%", **target},
-        loads=[SERVER, named_spinner("neighbour")],
-        under=[where, watch(1.5, "server", "neighbour"), "echo ok"],
+        loads=[SERVER, TICKER],
+        under=[where, watch(1.5, "server"), goes_on("neighbour")],
     )
     trial.proven()
-    limited, free = shares(trial, 1)
-    assert 0.12 < limited < 0.28
-    assert free > 0.4
+    assert 0.12 < shares(trial, 1)[0] < 0.28
+    assert int(trial.said[2]) > 5
     groups = trial.said[0].split()
     assert groups[0] == "0::/stormcell-targets/fault"
     assert groups[1].startswith("0::/stormcell/exec/")
@@ -80,6 +81,20 @@ def test_a_percentage_is_of_the_quota_that_is_there(bench):
     assert 0.14 < share_of_group(trial.said[0]) < 0.26
     assert any("40% of the quota that was there (50% of a CPU): 20% of a CPU" in note for note in trial.receipt.notes)
     assert bench.run(f"cat {GROUP}/cpu.max; echo max > {GROUP}/cpu.max") == "50000 100000\n"
+
+
+def test_a_limit_is_changed_while_it_is_in_force(bench):
+    bench.run(f"mkdir -p {GROUP}; echo '80000 100000' > {GROUP}/cpu.max")
+    first = faults.parse({"kind": "cpu.limit", "service": "victim", "percent": "50%"}).named("ramp", 1)
+    to = first.change(faults.parse({"kind": "cpu.limit", "service": "victim", "percent": "25%", "period": "50ms"}))
+    assert to is not None
+    said = []
+    for command in (*first.plan().apply, *to, *first.plan().undo, *first.plan().undo):
+        bench.run(shlex.join(command.argv))
+        said.append(bench.run(f"cat {GROUP}/cpu.max").strip())
+    assert said == ["40000 100000", "10000 50000", "80000 100000", "80000 100000"]
+    bench.run(f"echo max > {GROUP}/cpu.max")
+    nothing_of_ours(bench)
 
 
 def test_a_slow_cpu_is_slow_without_long_pauses(bench):

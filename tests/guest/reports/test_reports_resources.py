@@ -48,8 +48,11 @@ def near(low: float, high: float) -> str:
 def test_16_a_percentage_is_of_the_quota_and_not_of_the_machine(bench, way):
     bench.run(f"mkdir -p {GROUP}; echo '50000 100000' > {GROUP}/cpu.max")
     if way == "naive":  # half of the machine's one CPU is all that the group may use
-        half = "import time\nwhile 1:\n  t = time.process_time() + 0.05\n  while time.process_time() < t: pass\n"
-        bench.put("/root/half.py", f"{half}  time.sleep(0.05)\n")
+        half = (
+            "import time\nbegan = time.monotonic()\nwhile 1:\n"
+            "  if time.process_time() < 0.5 * (time.monotonic() - began): continue\n  time.sleep(0.01)\n"
+        )
+        bench.put("/root/half.py", half)
         spec = custom(
             detached("exec python3 /root/half.py", "/run/half", GROUP) + " sleep 0.5",
             near(0.225, 0.275),
@@ -58,7 +61,7 @@ def test_16_a_percentage_is_of_the_quota_and_not_of_the_machine(bench, way):
         )
         trial = bench.attempt(spec, under=[f"{USED}; sleep 1; {USED}"])
         assert trial.receipt.in_force is False, "void: it is not 50% of what the group may use"
-        assert share(trial.said[0]) > 0.38
+        assert share(trial.said[0]) > 0.3
     else:
         spec = {"kind": "cpu.load", "service": "victim", "percent": "50%"}
         trial = bench.attempt(spec, under=[f"{USED}; sleep 2; {USED}"])

@@ -17,6 +17,8 @@ from stormcell.guest.kernel import write_file
 from stormcell.guest.tools import common, groups, kernellog, targets
 
 _SHARE = re.compile(r"([0-9.]+)%/(\d+):(quota|cpus?)\Z")
+_KILLS = "memory.events"
+"""The counters that tell of processes killed for memory; only then is the kernel's log read."""
 _USED = {"pids.max": "pids.current", "memory.max": "memory.current", "memory.high": "memory.current"}
 
 
@@ -46,7 +48,7 @@ def set_limits(mark: str, counters: str, by: str, what: str, *values: str) -> di
         "folder": folder,
         "previous": {name: (common.read_text(f"{folder}/{name}") or "").strip() for name in asked},
         "counters": _counters(folder, counters),
-        "log": kernellog.last(),
+        "log": kernellog.last() if counters == _KILLS else -1,
     }
     for name in asked:
         if not os.path.exists(f"{folder}/{name}"):
@@ -119,7 +121,7 @@ def show(mark: str, counters: str, by: str, what: str, *names: str) -> dict[str,
         "moved": [{**entry, "in": groups.of(entry["pid"])} for entry in known.get("moved", []) if groups.same(entry)],
         "targets": known.get("targets", []),
         "now": [process.as_dict() for process in now][:64],
-        "oom": kernellog.kills_in(folder, known.get("log")) if folder else [],
+        "oom": kernellog.kills_in(str(folder), known["log"]) if "log" in known and counters == _KILLS else [],
     }
 
 

@@ -12,8 +12,8 @@ _KILL = re.compile(r"oom-kill:constraint=(\w+).*?oom_memcg=([^,]*),.*?task=(.*),
 _GLOBAL = re.compile(r"oom-kill:constraint=(\w+).*?global_oom,.*?task=(.*),pid=(\d+),uid=(\d+)")
 
 
-def records() -> Iterator[tuple[int, str]]:
-    """Sequence number and first line of every message that is still kept."""
+def records(since: int = -1) -> Iterator[tuple[int, str]]:
+    """Sequence number and first line of every message after `since` that is still kept."""
     try:
         fd = os.open(PATH, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -26,8 +26,10 @@ def records() -> Iterator[tuple[int, str]]:
                 continue
             except BlockingIOError:
                 return
-            head, _, text = record.decode(errors="replace").partition(";")
-            yield int(head.split(",")[1]), text.splitlines()[0] if text else ""
+            number = int(record.split(b",", 2)[1])
+            if number > since:
+                text = record.partition(b";")[2].partition(b"\n")[0]
+                yield number, text.decode(errors="replace")
     finally:
         os.close(fd)
 
@@ -40,18 +42,17 @@ def last() -> int:
     return newest
 
 
-def kills_in(folder: str, since: int | None = None) -> list[str]:
-    """The last messages that name this cgroup as the one out of memory; after message `since` when it is given."""
+def kills_in(folder: str, since: int) -> list[str]:
+    """The last messages after `since` that name this cgroup as the one out of memory."""
     group = "oom_memcg=" + folder.removeprefix("/sys/fs/cgroup")
-    found = [t for n, t in records() if n > (-1 if since is None else since) and (f"{group}," in t or f"{group}/" in t)]
-    return found[-20:]
+    return [text for _, text in records(since) if f"{group}," in text or f"{group}/" in text][-20:]
 
 
 def kills(since: int) -> list[dict[str, Any]]:
     """Every victim of the OOM killer after message `since`: where (cgroup path, None for the whole machine) and who."""
     found: list[dict[str, Any]] = []
-    for number, text in records():
-        if number <= since or "oom-kill:" not in text:
+    for _, text in records(since):
+        if "oom-kill:" not in text:
             continue
         if match := _GLOBAL.search(text):
             found.append({"group": None, "comm": match[2], "pid": int(match[3]), "uid": int(match[4])})
