@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -144,6 +145,14 @@ class Bench:
     def run(self, text: str, seconds: float = 60.0) -> str:
         """A command outside of any trial; its stdout."""
         return self._runner.run(self.sandbox.exec(text, timeout=seconds, check=True)).text
+
+    def perform(self, commands: Iterable[Command], **before: str) -> None:
+        """The commands of a plan, from outside of any run; `before` is what a reading before the act would say."""
+        for command in commands:
+            argv = list(command.argv)
+            for name, text in before.items():
+                argv = [word.replace(f"{{before:{name}}}", text) for word in argv]
+            self.run(f"printf %s {shlex.quote(command.stdin)} | {shlex.join(argv)} || [ $? -le {max(command.accept)} ]")
 
     def put(self, path: str, text: str) -> None:
         """A file in the guest."""

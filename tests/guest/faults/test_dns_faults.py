@@ -2,6 +2,8 @@
 
 import pytest
 
+from stormcell import faults
+
 OWN = "python3 /root/dns_tool.py"
 SERVER = f"{OWN} serve 127.0.0.53 ::1"
 TRUTH = "198.51.100.7 2001:db8::7"
@@ -146,6 +148,27 @@ def test_an_act_that_was_killed_half_way_is_undone_and_a_lost_mark_ends_the_prox
     procs = "/sys/fs/cgroup/stormcell/faults/half/cgroup.procs"
     local.run(f"for n in $(seq 40); do grep -q . {procs} || exit 0; sleep 0.1; done; exit 1")
     local.run("stormcell-guest dns stop half 61007")
+
+
+def test_two_faults_both_have_their_say_and_each_goes_alone(local):
+    """The first forwards what the second answers, and makes it late; then it is made less late while it works."""
+    slow = faults.parse({"kind": "dns.slow", "delay": "800ms"}).named("first", 1)
+    fail = faults.parse({"kind": "dns.fail", "names": "a.test", "rcode": "REFUSED"}).named("second", 2)
+    for fault in (slow, fail):
+        local.perform(fault.plan().apply)
+    both = f"{ask('::1', 'a.test')}; {ask('127.0.0.53', 'b.test', 'A', 'tcp')}"
+    said = [told(line) for line in local.run(both).splitlines()]
+    assert [words for words, _ in said] == ["5", "0 198.51.100.7"]
+    assert all(800 <= took < 1700 for _, took in said)
+    local.perform(slow.change(faults.parse({"kind": "dns.slow", "delay": "10ms"})) or ())
+    said = [told(line) for line in local.run(both).splitlines()]
+    assert [words for words, _ in said] == ["5", "0 198.51.100.7"]
+    assert all(took < 800 for _, took in said)
+    local.perform(slow.plan().undo)
+    assert [told(line)[0] for line in local.run(both).splitlines()] == ["5", "0 198.51.100.7"]
+    assert "stormcell_dns_slow_1" not in local.run("nft list ruleset")
+    local.perform(fail.plan().undo)
+    assert [told(line)[0] for line in local.run(both).splitlines()] == ["0 198.51.100.7"] * 2
 
 
 def test_nothing_is_left(local):

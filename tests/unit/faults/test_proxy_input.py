@@ -64,6 +64,17 @@ WRONG_INPUT = [
     ({**TRUSTED, "problem": "revoked"}, "'expired'"),
     ({**TRUSTED, "by": "0s"}, "'by' is between 1s and 3650d"),
     ({**TRUSTED, "trust": "ca.pem"}, "no absolute path"),
+    # ports
+    ({"kind": "port.ephemeral", "leave": -1}, "greater than or equal to 0"),
+    ({"kind": "port.ephemeral", "leave": "10"}, "valid integer"),
+    ({"kind": "port.time-wait"}, "Field required"),
+    ({"kind": "port.time-wait", "remote_port": 80, "address": "10.0.0.0/8"}, "is no address of one host"),
+    ({"kind": "port.time-wait", "remote_port": 80, "count": 1}, "greater than or equal to 2"),
+    ({"kind": "port.time-wait", "remote_port": 80, "count": 2001}, "less than or equal to 2000"),
+    ({"kind": "port.backlog"}, "Field required"),
+    ({"kind": "port.backlog", "local_port": 0}, "greater than or equal to 1"),
+    ({"kind": "port.conntrack", "max": 0}, "greater than or equal to 1"),
+    ({"kind": "port.conntrack", "max": True}, "valid integer"),
     ({"kind": "entropy.starve"}, "neither getrandom nor /dev/random blocks"),
 ]
 
