@@ -204,6 +204,16 @@ def test_the_agent_is_never_stopped_moved_or_held_to_a_limit(bench):
     nothing_of_ours(bench)
 
 
+def test_what_other_faults_put_into_the_group_is_no_target(bench):
+    """A service is killed while a load burns in its group: the load burns on."""
+    bench.run(f"mkdir -p {GROUP}; stormcell-guest burn load other service victim 1 20 cpu")
+    trial = bench.attempt({"kind": "process.kill", "service": "victim"}, loads=[python("import time; time.sleep(999)")])
+    trial.proven()
+    assert trial.acted == 1
+    assert bench.run("pgrep -c sc-burn; stormcell-guest burn stop other") == "1\n"
+    nothing_of_ours(bench)
+
+
 def test_frozen_twice_is_refused_and_the_first_stays(bench):
     bench.run(f"sh -c '{join()} exec sleep 1000' > /dev/null 2>&1 & sleep 0.3; echo 1 > {GROUP}/cgroup.freeze")
     trial = bench.attempt({"kind": "process.stop", "service": "victim", "how": "freeze"})

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,10 @@ def marks(tmp_path, monkeypatch) -> None:
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "300"]) as process:
+        deadline = time.monotonic() + 30
+        while targets.find("pid", str(process.pid))[0].state != "S" and time.monotonic() < deadline:
+            time.sleep(0.01)  # its loader opens files
+        time.sleep(0.05)
         yield process
         process.kill()
 
@@ -92,11 +97,17 @@ def test_the_victims_in_the_kernels_log_are_read_with_their_group(monkeypatch):
 
 
 def test_a_histogram_is_read_with_its_keys(tmp_path, monkeypatch):
-    monkeypatch.setattr(histograms, "INSTANCES", str(tmp_path))
-    folder = tmp_path / "sc-x" / "events" / "signal" / "signal_generate"
+    monkeypatch.setattr(histograms, "EVENTS", str(tmp_path))
+    folder = tmp_path / "signal" / "signal_generate"
     folder.mkdir(parents=True)
+    head = (
+        "# event histogram\n#\n# trigger info: hist:name={}:keys=pid:vals=hitcount:size=2048 if sig == 10 [active]\n#\n"
+    )
     (folder / "hist").write_text(
-        "# event histogram\n\n{ common_pid: my prog        [       267], pid:        245, result:          0 } "
+        head.format("sc-other")
+        + "{ pid: 1 } hitcount: 99\n"
+        + head.format("sc-x")
+        + "{ common_pid: my prog        [       267], pid:        245, result:          0 } "
         "hitcount:         17\n{ common_pid: 9 } hitcount: 2\n\nTotals:\n    Hits: 19\n"
     )
     assert histograms.counted("sc-x", "signal/signal_generate") == [

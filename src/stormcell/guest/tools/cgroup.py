@@ -42,7 +42,7 @@ def set_limits(mark: str, counters: str, by: str, what: str, *values: str) -> di
             known["moved"] = moved
             common.put_mark(mark, known)
 
-        groups.move_in(folder, lambda: targets.find(by, what), remember)
+        groups.move_in(folder, found, lambda: targets.find(by, what), remember)
     asked = dict(value.split("=", 1) for value in values)
     known |= {
         "folder": folder,

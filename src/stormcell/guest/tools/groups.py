@@ -81,15 +81,18 @@ def make(folder: str) -> None:
 
 
 def move_in(
-    folder: str, find: Callable[[], Sequence[Process]], remember: Callable[[list[dict[str, Any]]], None]
+    folder: str,
+    found: Sequence[Process],
+    find: Callable[[], Sequence[Process]],
+    remember: Callable[[list[dict[str, Any]]], None],
 ) -> None:
-    """Move those that `find` finds into a new `folder`; `remember` is told who comes from where before one is moved.
+    """Move `found` into a new `folder`; `remember` is told who comes from where before one is moved.
 
-    Looks again until nobody is found elsewhere: one may fork while it is moved.
+    Looks again by `find` until nobody is found elsewhere: one may fork while it is moved.
     """
     moved: list[dict[str, Any]] = []
     for _ in range(_LOOKS):
-        homes = {process: of(process.pid) for process in find()}
+        homes = {process: of(process.pid) for process in (find() if moved else found)}
         new = [{**process.as_dict(), "from": home} for process, home in homes.items() if home and home != folder]
         if not new:
             return

@@ -37,7 +37,7 @@ def in_group(mark: str, by: str, what: str, victim: str, room: str) -> dict[str,
             known["moved"] = moved
             common.put_mark(mark, known)
 
-        groups.move_in(folder, lambda: targets.find(by, what), remember)
+        groups.move_in(folder, found, lambda: targets.find(by, what), remember)
     else:
         groups.existing(by, what)
         known |= _aimed(victim, targets.find(by, what), made=False, folder=folder)

@@ -69,7 +69,8 @@ def of_cgroup(path: str) -> list[Process]:
 def named(name: str) -> list[Process]:
     """By command name, or by the base name of argv[0]; never init, our agent or the callers of this program."""
     spared = {1, *ancestors()}
-    return [p for p in everyone() if p.pid not in spared and not is_agent(p.pid) and name in (p.comm, _argv0(p.pid))]
+    found = [p for p in everyone() if name == p.comm or name == _argv0(p.pid)]
+    return [p for p in found if p.pid not in spared and not is_ours(p)]
 
 
 def ancestors() -> set[int]:
@@ -86,6 +87,14 @@ def ancestors() -> set[int]:
 def is_agent(pid: int) -> bool:
     """Does it belong to the control path?"""
     return CONTROL_PATH in _text(f"/proc/{pid}/cgroup")
+
+
+def is_ours(process: Process) -> bool:
+    """Does it belong to the control path, or is it a holder of a fault (holders.py)? No other fault means these."""
+    place = _text(f"/proc/{process.pid}/cgroup").strip().rpartition("::")[2]
+    folder = os.path.basename(place)
+    holder = folder.startswith("stormcell-") or (place.startswith("/stormcell-targets/") and process.comm[:3] == "sc-")
+    return CONTROL_PATH in place or place.startswith("/stormcell/faults/") or holder
 
 
 def _argv0(pid: int) -> str:

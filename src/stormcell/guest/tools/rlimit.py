@@ -64,7 +64,7 @@ def _lower_all(mark: str, value: str) -> dict[str, Any]:
 def restore(mark: str) -> None:
     """Put the limits back, of those that were lowered and of their children that inherited it. May be said twice."""
     known = common.get_mark(mark)
-    histograms.stop(_counter(mark))
+    histograms.stop(_counter(mark), EVENT)
     if not known:
         return
     if known["limit"] == "file-max":
@@ -155,10 +155,11 @@ def _heirs(known: dict[str, Any]) -> list[tuple[dict[str, Any], Process]]:
     mine = {entry["pid"]: entry for entry in known["lowered"] if groups.same(entry)}
     news = {entry["new"]: entry for entry in known["lowered"]}
     found: list[tuple[dict[str, Any], Process]] = []
-    for process in processes.everyone():
+    everyone = {process.pid: process for process in processes.everyone()}
+    for process in everyone.values():
         above: Process | None = process
         while above is not None and above.pid not in mine:
-            above = processes.look(above.parent) if above.parent else None
+            above = everyone.get(above.parent)
         if above is not None:
             found.append((mine[above.pid], process))
     for process in targets.find(known["by"], known["what"]):

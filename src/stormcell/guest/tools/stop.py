@@ -55,7 +55,7 @@ def _freeze(mark: str, by: str, what: str) -> dict[str, Any]:
             known["moved"] = moved
             common.put_mark(mark, known)
 
-        groups.move_in(folder, lambda: targets.find(by, what), remember)
+        groups.move_in(folder, found, lambda: targets.find(by, what), remember)
     else:
         groups.existing(by, what)
         found = targets.find(by, what)

@@ -58,7 +58,7 @@ def start(mark: str, signal_name: str, rate: str, count: str, by: str, what: str
 def stop(mark: str) -> None:
     """End it. May be said twice."""
     holders.stop(mark)
-    histograms.stop(_counter(mark))
+    histograms.stop(_counter(mark), EVENT)
     common.drop_mark(mark)
 
 

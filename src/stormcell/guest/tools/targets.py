@@ -27,7 +27,7 @@ def find(by: str, what: str) -> list[Process]:
         return [process] if process is not None else []
     if by in ("service", "main"):
         try:
-            return processes.of_service(what, by == "main")
+            return [p for p in processes.of_service(what, by == "main") if not processes.is_ours(p)]
         except FileNotFoundError:
             return []
     if by == "cgroup":
@@ -35,7 +35,8 @@ def find(by: str, what: str) -> list[Process]:
     if by == "name":
         return processes.named(what)
     if by == "user":
-        return _spare(p for p in processes.everyone() if _owner(p.pid) == _uid(what))
+        uid = _uid(what)
+        return _spare(p for p in processes.everyone() if _owner(p.pid) == uid)
     if by == "port":
         inodes = _bound_to(int(what))
         return _spare(p for p in processes.everyone() if inodes & _sockets_of(p.pid))
@@ -44,7 +45,7 @@ def find(by: str, what: str) -> list[Process]:
 
 def _spare(found: Iterator[Process] | list[Process]) -> list[Process]:
     spared = {1, *processes.ancestors()}
-    return [process for process in found if process.pid not in spared and not processes.is_agent(process.pid)]
+    return [process for process in found if process.pid not in spared and not processes.is_ours(process)]
 
 
 def _uid(user: str) -> int:
