@@ -89,19 +89,32 @@ def uring_open(path):
     return Ring().do(18, AT_FDCWD, ctypes.addressof(name), 0, 0, os.O_RDONLY)
 
 
+WAYS = {
+    "open": lambda path: raw_open(OPEN, path),
+    "openat": lambda path: raw_open(OPENAT, path),
+    "openat2": lambda path: raw_open(OPENAT2, path),
+    "creat": lambda path: raw_open(CREAT, path),
+    "open32": open_32,
+    "io_uring": uring_open,
+}
+
+
+def only_variant(name, path):
+    """The same under a name of its own, so that what the interpreter opens is told apart."""
+    Path("/proc/self/comm").write_text("victim24")
+    variant(name, path)
+
+
+def variant(name, path):
+    """One way to open a file."""
+    done = WAYS[name](path)
+    sys.stdout.write(f"{name} {told(-done) if done < 0 else 'OK'}\n")
+
+
 def variants(path):
     """Every way to open a file."""
-    ways = {
-        "open": lambda: raw_open(OPEN, path),
-        "openat": lambda: raw_open(OPENAT, path),
-        "openat2": lambda: raw_open(OPENAT2, path),
-        "creat": lambda: raw_open(CREAT, path),
-        "open32": lambda: open_32(path),
-        "io_uring": lambda: uring_open(path),
-    }
-    for name, way in ways.items():
-        done = way()
-        sys.stdout.write(f"{name} {told(-done) if done < 0 else 'OK'}\n")
+    for name in WAYS:
+        variant(name, path)
 
 
 def attempt(name, call):
@@ -287,6 +300,59 @@ def urgent(path):
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
     timed("read", path, 2)
     sys.stdout.write(f"pending {len(signal.sigpending())}\n")
+
+
+def look(fd):
+    """What a file that is open already is like: right, wrong, late, or an errno."""
+    began = time.monotonic()
+    try:
+        data = os.pread(fd, 100, 0)
+    except OSError as error:
+        return told(error.errno)
+    if time.monotonic() - began > 0.05:
+        return "late"
+    return "right" if data == b"old\n" else "wrong"
+
+
+def keeper(path, flag):
+    """Open before the fault, read under it."""
+    fd = os.open(path, os.O_RDONLY)
+    wait_for(flag)
+    sys.stdout.write(look(fd) + "\n")
+
+
+def keeper_again(path, flag):
+    """The same file, under the fault and once more after it."""
+    fd = os.open(path, os.O_RDONLY)
+    wait_for(flag)
+    sys.stdout.write(look(fd) + "\n")
+    sys.stdout.flush()
+    wait_for(f"{flag}2")
+    sys.stdout.write(look(fd) + "\n")
+
+
+def fuse(folder):
+    """A FUSE file system over a folder that answers the attributes of its root alone (linux/fuse.h)."""
+    dev = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={dev},rootmode=40000,user_id=0,group_id=0"
+    check(LIBC.mount(b"naive", os.fsencode(folder), b"fuse", 0, options.encode()))
+    asked = 0
+    while True:
+        request = os.read(dev, 1 << 17)
+        _, opcode, unique = struct.unpack_from("IIQ", request)
+        asked += 1
+        Path("/srv/fuse.asked").write_text(str(asked))
+        if opcode == 26:  # FUSE_INIT
+            body = struct.pack("IIIIHHI", 7, 12, 0, 0, 1, 1, 4096)
+        elif opcode == 3:  # FUSE_GETATTR
+            body = (
+                struct.pack("QII", 1, 0, 0)
+                + struct.pack("QQQQQQIIIIIIIIII", 1, *[0] * 8, 0o40755, 1, 0, 0, 0, 0, 0)[:88]
+            )
+        else:
+            os.write(dev, struct.pack("IiQ", 16, -errno.ENOSYS, unique))
+            continue
+        os.write(dev, struct.pack("IiQ", 16 + len(body), 0, unique) + body)
 
 
 def wait_for(path):
