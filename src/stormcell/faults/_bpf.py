@@ -174,7 +174,7 @@ class Programs(Often):
         """Hits by process, and what could not be counted."""
         told = mapping(after, "bpf")
         hits = mappings(told.get("hits"))
-        said = [_hit(hit) for hit in hits[:24]]
+        said = [hit(one) for one in hits[:24]]
         if len(hits) > 24:
             said.append(f"{len(hits) - 24} more such counts are in the reading")
         if lost := numbers(told.get("totals")).get("lost"):
@@ -182,10 +182,11 @@ class Programs(Often):
         return tuple(said)
 
 
-def _hit(hit: dict[str, Any]) -> str:
-    err = hit.get("errno")
+def hit(told: dict[str, Any]) -> str:
+    """One count of hits, in words."""
+    err = told.get("errno")
     what = "let pass" if not err else "hit" if err == "hit" else f"answered {err}"
-    return f"{hit.get('comm')}[{hit.get('pid')}]: {hit.get('call')} {what} {hit.get('count')} times"
+    return f"{told.get('comm')}[{told.get('pid')}]: {told.get('call')} {what} {told.get('count')} times"
 
 
 class Errnos(Programs):

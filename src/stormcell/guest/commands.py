@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "clock": "stormcell.guest.tools.clock:main",
     "conntable": "stormcell.guest.tools.conntable:main",
     "cut": "stormcell.guest.tools.cut:main",
+    "shorten": "stormcell.guest.tools.shorten:main",
     "delay": "stormcell.guest.tools.delay:main",
     "dns": "stormcell.guest.tools.dns:main",
     "down": "stormcell.guest.tools.down:main",

@@ -302,6 +302,38 @@ def urgent(path):
     sys.stdout.write(f"pending {len(signal.sigpending())}\n")
 
 
+def portions(path, times):
+    """How many bytes of 10 each write and each read did, and what is in the file at last."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    wrote = [os.write(fd, b"0123456789") for _ in range(times)]
+    os.lseek(fd, 0, 0)
+    got = [len(os.read(fd, 10)) for _ in range(times)]
+    size = os.fstat(fd).st_size
+    sys.stdout.write(f"wrote {' '.join(map(str, wrote))} read {' '.join(map(str, got))} size {size}\n")
+
+
+def whole(path, times):
+    """Writes and reads until all is done, as a careful program does, by threads; is what was read what was written?"""
+
+    def one(name):
+        data = os.urandom(5000)
+        with open(name, "wb", buffering=0) as file:
+            left = memoryview(data)
+            while left:
+                left = left[file.write(left) :]
+        with open(name, "rb") as file:
+            good.append(file.read() == data)
+
+    good: list[bool] = []
+    for _ in range(times):
+        all_of_them = [threading.Thread(target=one, args=(f"{path}.{n}",)) for n in range(3)]
+        for thread in all_of_them:
+            thread.start()
+        for thread in all_of_them:
+            thread.join()
+    sys.stdout.write(f"good {sum(good)} of {len(good)}\n")
+
+
 def look(fd):
     """What a file that is open already is like: right, wrong, late, or an errno."""
     began = time.monotonic()

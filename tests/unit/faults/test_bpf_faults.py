@@ -17,6 +17,7 @@ NAMES = [call.name for call in bpf_calls.CALLS]
 ERRNO = {"kind": "syscall.errno", "service": "web", "call": "open", "errno": "EIO"}
 FILE = {"kind": "file.errno", "path": "/srv", "operation": "read", "errno": "EIO"}
 DELAY = {"kind": "syscall.delay", "service": "web", "call": "fsync", "delay": "1s"}
+SHORT = {"kind": "file.short", "path": "/srv", "service": "web"}
 CORRUPT = {"kind": "file.corrupt", "path": "/srv"}
 
 WRONG = [
@@ -59,6 +60,10 @@ WRONG = [
         {"kind": "file.delay", "path": "/x", "operation": "stat", "delay": "1s", "pid": 1},
         "no group of calls 'stat' here",
     ),
+    ({**SHORT, "share": "100%"}, "more than 0% and less than 100%"),
+    ({**SHORT, "share": "0%"}, "more than 0% and less than 100%"),
+    ({**SHORT, "operation": "open"}, "there is no group of calls 'open' here"),
+    ({"kind": "file.short", "path": "/srv"}, "none is given"),
     ({"kind": "syscall.override", "function": "x", "errno": "EIO"}, "CONFIG_BPF_KPROBE_OVERRIDE"),
     ({"kind": "syscall.failslab", "service": "x", "rate": "1%"}, "CONFIG_FAILSLAB"),
 ]
@@ -100,6 +105,12 @@ OTHER_PARAMETERS = [
     ("file.delay", {"operation": "fsync"}),
     ("file.delay", {"path": "/srv"}),
     ("file.delay", {"service": "other"}),
+    ("file.short", {"share": "41%"}),
+    ("file.short", {"rate": "91%"}),
+    ("file.short", {"limit": 9}),
+    ("file.short", {"path": "/srv/y"}),
+    ("file.short", {"operation": "read"}),
+    ("file.short", {"cgroup": "/sys/fs/cgroup/services"}),
     ("file.corrupt", {"bytes": 3}),
     ("file.corrupt", {"rate": "91%"}),
     ("file.corrupt", {"path": "/srv/other"}),
@@ -159,6 +170,13 @@ def test_what_can_change_in_place_does_and_what_cannot_does_not():
         "delay", "change", "fault", "0.02", "0.001", "rate=1000000", "every=0", "limit=5",
     )  # fmt: skip
     assert delay.change(faults.parse({**DELAY, "call": "poll"})) is None
+    short = faults.parse(SHORT)
+    change = short.change(faults.parse({**SHORT, "share": "10%", "every": 2}))
+    assert change is not None
+    assert change[0].argv[1:] == (
+        "shorten", "change", "fault", "share=100000", "rate=1000000", "every=2", "limit=0",
+    )  # fmt: skip
+    assert short.change(faults.parse({**SHORT, "path": "/srv/x"})) is None
     corrupt = faults.parse(CORRUPT)
     assert corrupt.change(faults.parse({**CORRUPT, "every": 4})) is not None
     assert corrupt.change(faults.parse({**CORRUPT, "bytes": 4})) is None
@@ -194,11 +212,11 @@ WRITTEN = st.recursive(
 )
 
 
-@given(WRITTEN, st.sampled_from([ERRNO, FILE, DELAY, CORRUPT]))
+@given(WRITTEN, st.sampled_from([ERRNO, FILE, DELAY, SHORT, CORRUPT]))
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_guest_writes_is_judged_without_a_crash(written, spec):
     fault = faults.parse(spec)
-    reading = Reading(outputs={"bpf": Output(exit=0, out=json.dumps(written))})
+    reading = Reading(outputs={name: Output(exit=0, out=json.dumps(written)) for name in ("bpf", "short")})
     assert fault.in_force(reading, reading) is False
     assert fault.acted(Reading(), reading) >= 0
     fault.clean(reading, reading)
@@ -222,3 +240,13 @@ def test_without_its_tracer_a_delay_is_not_in_force_and_with_it_not_gone(name):
 def test_a_system_call_belongs_to_one_group_of_delays():
     numbers = [number for group in delay_calls.GROUPS for number in group.numbers]
     assert len(numbers) == len(set(numbers)) < 256
+
+
+def test_threads_that_the_kernel_says_another_traces_are_not_held():
+    record = one("file.short")
+    shown = json.loads(record.during.outputs["short"].out)
+    assert shown["tracer"]["threads"] == shown["tracer"]["held"] > 0
+    shown["tracer"]["held"] -= 1
+    reading = Reading(outputs={"short": Output(exit=0, out=json.dumps(shown))})
+    assert not record.fault.in_force(record.before, reading)
+    assert any("hit" in note for note in record.fault.notes(record.before, record.during, record.after))

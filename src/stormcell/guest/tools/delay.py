@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import struct
-import time
-from collections.abc import Iterable
 from typing import Any
 
-from stormcell.guest.tools import (
-    background,
-    bpf,
-    bpf_config,
-    bpf_load,
-    common,
-    delay_calls,
-    targets,
-    tracer,
-)
+from stormcell.guest.tools import background, bpf, bpf_config, bpf_load, common, delay_calls, seizer
 from stormcell.guest.tools.tracer import Tracer
 
-READY_S = 5.0
 _NUMBER, _MEANING = struct.Struct("<I"), struct.Struct("<II")
-_LATER_TOO = ("service", "cgroup", "user")
 
 
 def apply(mark: str, delay: str, jitter: str, *given: str) -> dict[str, Any]:
@@ -32,34 +18,11 @@ def apply(mark: str, delay: str, jitter: str, *given: str) -> dict[str, Any]:
     folder = bpf.loaded(mark, "delay", bpf.programs_of("delay", words))
     _write_numbers(folder, words["call"].split(","))
     by, what = words["by"], words["what"]
-    holder = Tracer(lambda: _pids(by, what, config.tgids), float(delay), float(jitter), by in _LATER_TOO)
-    signal.pthread_sigmask(signal.SIG_BLOCK, tracer.BLOCKED)  # before there is a second thread that could take it
-    background.start(mark, holder.run, holder.answer)
-    told = _ready(mark)
+    holder = Tracer(seizer.finder(by, what, config.tgids), float(delay), float(jitter), by in seizer.LATER_TOO)
+    told = seizer.start(mark, holder, holder.answer)
     process = common.get_mark(f"{mark}.background")
     config.tracer = int(process["pid"])
     return {**bpf.switch_on(mark, "delay", words, config), "tracer": told}
-
-
-def _ready(mark: str) -> dict[str, Any]:
-    deadline = time.monotonic() + READY_S
-    while time.monotonic() < deadline:
-        told = background.ask(mark, {})
-        if told is None:
-            raise ValueError("the tracer ended at once")
-        if told["ready"]:
-            return dict(told)
-        time.sleep(0.002)
-    raise ValueError(f"the tracer does not have every thread of the target after {READY_S:g} s")
-
-
-def _pids(by: str, what: str, found: dict[int, int]) -> Iterable[int]:
-    if by not in _LATER_TOO:
-        return list(found)
-    try:
-        return [process.pid for process in targets.find(by, what)]
-    except (OSError, LookupError, ValueError):
-        return []
 
 
 def _write_numbers(folder: str, names: list[str]) -> None:

@@ -8,7 +8,6 @@ what is left then is at worst one SIGURG, which does nothing by default.
 from __future__ import annotations
 
 import heapq
-import os
 import random
 import signal
 import time
@@ -16,70 +15,35 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from stormcell.guest.tools import ptrace
-
-RESCAN_S = 0.2
-BLOCKED = (signal.SIGCHLD,)
+from stormcell.guest.tools.seizer import Seizer
 
 
-class Tracer:
-    """`find` says which processes are meant now; new children of a traced one are traced by the kernel's doing."""
+class Tracer(Seizer):
+    """`find` says which processes are meant now, again and again with `rescan`."""
 
     def __init__(self, find: Callable[[], Iterable[int]], delay: float, jitter: float, rescan: bool) -> None:
-        self._find = find
+        super().__init__(find, rescan)
         self.delay = delay
         self.jitter = jitter
-        self._rescan = rescan
         self._held: list[tuple[float, int]] = []
-        self._traced: set[int] = set()
-        self._ready = False
         self._done = 0
         self._waited = 0.0
 
-    def run(self) -> None:
-        """For ever."""
-        self._scan()
-        self._ready = True
-        look = time.monotonic() + RESCAN_S
-        while True:
-            now = time.monotonic()
-            if self._rescan and now >= look:
-                self._scan()
-                look = now + RESCAN_S
-            until = min([look if self._rescan else now + 60, *(at for at, _ in self._held[:1])])
-            signal.sigtimedwait(BLOCKED, max(0.0, until - now))
-            self._reap()
-            self._release()
+    def next_time(self) -> float | None:
+        """When the first of the held is let go."""
+        return self._held[0][0] if self._held else None
 
-    def _scan(self) -> None:
-        for pid in self._find():
-            fresh = True
-            while fresh:  # a thread can make another one before it is seized
-                found = set(_threads(pid)) - self._traced
-                seized = {tid for tid in found if ptrace.seize(tid)}
-                self._traced |= seized
-                fresh = bool(seized)
+    def stopped(self, tid: int, number: int) -> None:
+        """A signal: ours is the beginning of a wait, any other goes through."""
+        if number == signal.SIGURG and ptrace.is_from_kernel(tid):
+            wait = max(0.0, self.delay + random.uniform(-self.jitter, self.jitter))
+            heapq.heappush(self._held, (time.monotonic() + wait, tid))
+            self._waited += wait
+        elif number:
+            ptrace.proceed(tid, number)
 
-    def _reap(self) -> None:
-        while True:
-            try:
-                tid, status = os.waitpid(-1, os.WNOHANG | ptrace.ALL_THREADS)
-            except ChildProcessError:
-                return
-            if not tid:
-                return
-            if not os.WIFSTOPPED(status):
-                self._traced.discard(tid)
-                continue
-            self._traced.add(tid)
-            number = ptrace.settle(tid, status)
-            if number == signal.SIGURG and ptrace.is_from_kernel(tid):
-                wait = max(0.0, self.delay + random.uniform(-self.jitter, self.jitter))
-                heapq.heappush(self._held, (time.monotonic() + wait, tid))
-                self._waited += wait
-            elif number:
-                ptrace.proceed(tid, number)
-
-    def _release(self) -> None:
+    def due(self) -> None:
+        """Let go whose time is over."""
         now = time.monotonic()
         while self._held and self._held[0][0] <= now:
             _, tid = heapq.heappop(self._held)
@@ -91,18 +55,11 @@ class Tracer:
         if "change" in request:
             self.delay, self.jitter = float(request["change"][0]), float(request["change"][1])
         return {
-            "ready": self._ready,
+            "ready": self.ready,
             "delay": self.delay,
             "jitter": self.jitter,
             "held": self._done,
             "holding": len(self._held),
             "waited": round(self._waited, 6),
-            "threads": len(self._traced),
+            "threads": len(self.traced),
         }
-
-
-def _threads(pid: int) -> list[int]:
-    try:
-        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        return []

@@ -27,4 +27,12 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "file.delay.idle": (
         {"kind": "file.delay", "service": "victim", "path": "/srv/y", "operation": "read", "delay": "30ms"},
         {"setup": SETUP, "under": [f"{JOIN} {TOOL} timed read /srv/x 6"]}, IDLE),
+    "file.short": (
+        {"kind": "file.short", "cgroup": GROUP, "path": "/srv/x", "share": "40%", "rate": "90%"},
+        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"],
+         "under": ["touch /srv/go; sleep 2; rm /srv/go"]}, ACTED),
+    "file.short.idle": (
+        {"kind": "file.short", "cgroup": GROUP, "path": "/srv/y", "operation": "write"},
+        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"],
+         "under": ["touch /srv/go; sleep 2; rm /srv/go"]}, IDLE),
 }  # fmt: skip

@@ -13,4 +13,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "file.delay.pid": {
         "kind": "file.delay", "pid": 9, "path": "/", "operation": ["open", "lock"], "delay": "1s", "every": 3,
         "limit": 9},
+    "file.short.read": {
+        "kind": "file.short", "user": "nobody", "path": "/srv/x", "operation": "read", "share": "10%", "every": 4,
+        "limit": 7},
 }  # fmt: skip
