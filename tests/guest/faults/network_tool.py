@@ -109,6 +109,44 @@ def burst(host, port, count, seconds):
     sys.stdout.write(f"back {back}\n")
 
 
+def flow(host, port, count, gap_ms, path):
+    """Send `count` numbered datagrams, one every `gap_ms`; what was sent goes to PATH."""
+    udp = socket.socket(family(host), socket.SOCK_DGRAM)
+    sent = 0
+    for number in range(count):
+        try:
+            udp.sendto(str(number).encode(), (host, port))
+            sent += 1
+        except OSError:
+            pass
+        time.sleep(gap_ms / 1000)
+    Path(path).write_text(str(sent))
+
+
+def sink(port, path):
+    """Count the numbered datagrams that arrive, each number once; every 0.2 s the counts go to PATH."""
+    udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
+    udp.bind(("::", port))
+    udp.settimeout(0.2)
+    seen, total, late, highest, written = set(), 0, 0, -1, 0.0
+    while True:
+        try:
+            number = int(udp.recv(100))
+            total += 1
+            late += number < highest and number not in seen
+            highest = max(highest, number)
+            seen.add(number)
+        except TimeoutError:
+            pass
+        except ValueError:
+            total += 1
+        if time.monotonic() > written + 0.2:
+            written = time.monotonic()
+            Path(path).write_text(f"{len(seen)} {total} {late}")
+
+
 def late(host, port, path):
     """Send one datagram, say so in PATH.sent, and keep the answer in PATH."""
     udp = socket.socket(family(host), socket.SOCK_DGRAM)
