@@ -10,7 +10,7 @@ from typing import Any
 
 SERVICES = "/sys/fs/cgroup/services"
 STATUS = "/run/stormcell/services.json"
-CONTROL_PATH = "/stormcell/agent"
+CONTROL_PATH = "/stormcell"
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,24 @@ def ancestors() -> set[int]:
 
 
 def is_agent(pid: int) -> bool:
-    """Does it belong to the control path?"""
-    return CONTROL_PATH in _text(f"/proc/{pid}/cgroup")
+    """Does it belong to the control path: the agent, the watchdog, helpers? Commands that they run do not."""
+    return _controls(_place(pid))
 
 
 def is_ours(process: Process) -> bool:
     """Does it belong to the control path, or is it a holder of a fault (holders.py)? No other fault means these."""
-    place = _text(f"/proc/{process.pid}/cgroup").strip().rpartition("::")[2]
+    place = _place(process.pid)
     folder = os.path.basename(place)
     holder = folder.startswith("stormcell-") or (place.startswith("/stormcell-targets/") and process.comm[:3] == "sc-")
-    return CONTROL_PATH in place or place.startswith("/stormcell/faults/") or holder
+    return _controls(place) or holder
+
+
+def _place(pid: int) -> str:
+    return _text(f"/proc/{pid}/cgroup").strip().rpartition("::")[2]
+
+
+def _controls(place: str) -> bool:
+    return place.startswith(f"{CONTROL_PATH}/") and not place.startswith(f"{CONTROL_PATH}/exec/")
 
 
 def _argv0(pid: int) -> str:
