@@ -54,7 +54,11 @@ def _show_all(faults: list[Any]) -> None:
     table = Table(box=None, pad_edge=False)
     for heading in ("kind", "what happens", "what proves it"):
         table.add_column(heading, no_wrap=heading == "kind")
+    family = faults[0].kind.partition(".")[0]
     for fault in faults:
+        if (new := fault.kind.partition(".")[0]) != family:
+            family = new
+            table.add_row()
         proof = f"[yellow]unavailable:[/yellow] {escape(fault.unavailable)}" if fault.unavailable else fault.proves
         table.add_row(fault.kind, (fault.__doc__ or "").strip().splitlines()[0], proof)
     Screen(piped=None).print(table)
