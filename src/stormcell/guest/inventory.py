@@ -50,7 +50,7 @@ def take(run: Run) -> Inventory:
         "cgroups": _cgroups,
         "clocks": _clocks,
         "files": _files,
-        "swaps": lambda: dict.fromkeys(_lines("/proc/swaps")[1:], "on"),
+        "swaps": _swaps,
         "processors": lambda: {"online": _text("/sys/devices/system/cpu/online")},
         "programs": lambda: dict.fromkeys(_names("/sys/fs/bpf"), "pinned"),
         "processes": _processes,
@@ -174,6 +174,13 @@ def _cgroups() -> Iterator[tuple[str, str]]:
 def _clocks() -> Iterator[tuple[str, str]]:
     offset = time.clock_gettime(time.CLOCK_REALTIME) - time.clock_gettime(time.CLOCK_BOOTTIME)
     yield "realtime - boottime", f"{offset:.3f}"
+
+
+def _swaps() -> Iterator[tuple[str, str]]:
+    """Without what of it is used."""
+    for line in _lines("/proc/swaps")[1:]:
+        name, kind, size, _, priority = line.split()
+        yield name, f"{kind} {size} priority {priority}"
 
 
 def _files() -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from stormcell.sandbox.asandbox import AsyncSandbox
 from stormcell.spec.fault import Command, Fault
 from stormcell.spec.plan import (
     ApplyStep,
+    InventoryStep,
     LoadStep,
     NeedsStep,
     Plan,
@@ -55,6 +56,11 @@ class Trial:
         assert self.receipt.acted is not None
         return self.receipt.acted
 
+    @property
+    def left(self) -> list[dict[str, Any]]:
+        """What the inventories find different."""
+        return next(e["differences"] for e in self.events if e["event"] == "inventory" and "differences" in e)
+
     def proven(self) -> None:
         """In force, acted, and nothing left."""
         judged = self.receipt
@@ -66,17 +72,26 @@ def shell(text: str, seconds: float = 60.0) -> Command:
     return Command(argv=("/bin/sh", "-c", text), timeout_s=seconds, accept=ANY_EXIT)
 
 
-def plan_of(item: Disturbance, setup: Sequence[str], loads: Sequence[str], under: Sequence[str], settle: float) -> Plan:
+def plan_of(
+    item: Disturbance,
+    setup: Sequence[str],
+    loads: Sequence[str],
+    under: Sequence[str],
+    settle: float,
+    inventory: bool = False,
+) -> Plan:
     steps: list[Step] = [NeedsStep(id="needs", phase="setup", fault="fault")]
     steps += [RunStep(id=f"setup.{n}", phase="setup", command=shell(text)) for n, text in enumerate(setup)]
     steps += [
         LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
     ]
     steps += [WaitStep(id="settle", phase="before", seconds=settle)] if loads else []
+    steps += [InventoryStep(id="inventory.before", phase="before", label="before")] if inventory else []
     on: Literal["guest", "host"] = "host" if item.fault.on_machine else "guest"
     steps += [ApplyStep(id="apply", phase="fault", on=on, fault="fault")]
     steps += [RunStep(id=f"under.{n}", phase="under", command=shell(text)) for n, text in enumerate(under)]
     steps += [UndoStep(id="undo", phase="undo", on=on, fault="fault")]
+    steps += [InventoryStep(id="inventory.undone", phase="end", label="undone")] if inventory else []
     return Plan(
         experiment="trial",
         template="base",
@@ -95,10 +110,11 @@ async def attempt(
     loads: Sequence[str] = (),
     under: Sequence[str] = (),
     settle: float = 1.0,
+    inventory: bool = False,
 ) -> Trial:
-    """Needs, setup, loads, the act, the commands under it, the undo."""
+    """Needs, setup, loads, the act, the commands under it, the undo; with an inventory before and after if wanted."""
     item = disturbance("fault", 1, spec)
-    plan = plan_of(item, setup, loads, under, settle)
+    plan = plan_of(item, setup, loads, under, settle, inventory)
     events = await carried_out(sandbox, plan)
     return Trial(item.fault, receipt(item, plan, events), events)
 
@@ -131,6 +147,29 @@ async def carried_out(sandbox: AsyncSandbox, plan: Plan) -> list[dict[str, Any]]
     return events
 
 
+async def abandon(
+    sandbox: AsyncSandbox, spec: Mapping[str, Any], *, loads: Sequence[str] = (), settle: float = 1.0, **_: Any
+) -> None:
+    """The runner is killed with the fault in force; its watchdog has until the deadline to undo it."""
+    item = disturbance("fault", 1, spec)
+    plan = plan_of(item, (), loads, ["sleep 60"], settle)
+    runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=300)
+    await runner.write_stdin(json.dumps({"plan": plan.model_dump(mode="json"), "start": 0}).encode() + b"\n")
+    pending, pid = b"", 0
+    async for chunk in runner.stdout():
+        *lines, pending = (pending + chunk).split(b"\n")
+        events = [json.loads(line) for line in lines]
+        assert not [event for event in events if event["event"] == "stop"], events
+        pid = next((event["pid"] for event in events if event["event"] == "begin"), pid)
+        if any(event.get("label") == "during" for event in events):
+            await sandbox.exec(["kill", "-9", str(pid)], check=True)
+    waited = 'until [ -z "$(ls /run/stormcell/receipts/*.json 2>/dev/null)" ]; do sleep 0.1; done'
+    await sandbox.exec(waited, timeout=60, check=True)
+    # the loads outlive their runner
+    kill = "for group in $(find /sys/fs/cgroup/stormcell -type d -name '*.*'); do echo 1 > $group/cgroup.kill; done"
+    await sandbox.exec(kill, check=True)
+
+
 class Bench:
     """A sandbox for the trials of one module, without an event loop in the tests."""
 
@@ -153,6 +192,10 @@ class Bench:
             for name, text in before.items():
                 argv = [word.replace(f"{{before:{name}}}", text) for word in argv]
             self.run(f"printf %s {shlex.quote(command.stdin)} | {shlex.join(argv)} || [ $? -le {max(command.accept)} ]")
+
+    def abandon(self, spec: Mapping[str, Any], **parts: Any) -> None:
+        """Kill the runner while the fault is in force; returns when nothing is left to undo."""
+        self._runner.run(abandon(self.sandbox, spec, **parts))
 
     def put(self, path: str, text: str) -> None:
         """A file in the guest."""

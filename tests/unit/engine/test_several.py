@@ -33,10 +33,8 @@ def test_each_knows_its_name_and_number(tmp_path):
 
 def test_the_plan_of_a_ramp_shows_every_value(tmp_path):
     ramp = "{parameter: percent, through: [80%, 40%, 20%], each: 1s}"
-    loaded = load(
-        tmp_path,
-        f"fault:\n  kind: cpu.limit\n  cgroup: /sys/fs/cgroup/services/v\n  percent: 80%\n  schedule: {{ramp: {ramp}}}\n",
-    )
+    fault_text = "fault:\n  kind: cpu.limit\n  cgroup: /sys/fs/cgroup/services/v\n  percent: 80%\n"
+    loaded = load(tmp_path, f"{fault_text}  schedule: {{ramp: {ramp}}}\n")
     fault = compile_plan(loaded.experiment, loaded.disturbances).faults["fault"]
     assert [level.params["percent"] for level in fault.levels] == ["80%", "40%", "20%"]
     assert fault.moments[0].do == "apply"
