@@ -45,7 +45,7 @@ def _relative(schedule: Schedule, draw: random.Random, in_place: Sequence[bool])
             spans.append((now, on))
             now += on + off
     elif schedule.random is not None:
-        spare = schedule.random.within - schedule.random.lasts * schedule.random.times
+        spare = max(0.0, schedule.random.within - schedule.random.lasts * schedule.random.times)
         starts = sorted(draw.uniform(0, spare) for _ in range(schedule.random.times))
         spans = [(start + n * schedule.random.lasts, schedule.random.lasts) for n, start in enumerate(starts)]
     elif schedule.ramp is not None:

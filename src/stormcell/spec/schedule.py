@@ -80,7 +80,7 @@ class Draw(Value):
 
     @model_validator(mode="after")
     def _fits(self) -> Draw:
-        if self.lasts * self.times > self.within:
+        if self.lasts * self.times > self.within + 1e-9:
             raise ValueError(f"{self.times} times {self.lasts:g} s do not fit into {self.within:g} s")
         return self
 
