@@ -9,14 +9,14 @@ from pydantic import Field
 from stormcell.faults._bpf import NEEDS, schema, target_words
 from stormcell.faults._delay import Delays, explained
 from stormcell.faults._fields import GuestPath
-from stormcell.faults._target import Target
+from stormcell.faults._traced import Traced
 from stormcell.guest.tools.delay_calls import GROUPS
 from stormcell.spec.fault import Command
 
 OF_FILES = tuple(group.name for group in GROUPS if group.about_files)
 
 
-class FileDelay(Delays, Target):
+class FileDelay(Delays, Traced):
     """Operations of a service or of some processes on a file, or on all below a folder, take longer.
 
     As syscall.delay: only the thread that made the call waits, also for files that were open before, and nothing is

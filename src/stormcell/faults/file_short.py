@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 from stormcell.faults._bpf import Often, hit, schema, target_words
 from stormcell.faults._fields import GuestPath
 from stormcell.faults._reading import mapping, mappings, numbers
-from stormcell.faults._target import Target
+from stormcell.faults._traced import Traced
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 from stormcell.spec.units import Percent
 
 OPERATIONS = ("read", "write")
 
 
-class FileShort(Often, Target):
+class FileShort(Often, Traced):
     """Reads and writes of a service or of some processes on a file, or on all below a folder, do only a part.
 
     A tracer of ours (ptrace) lowers the number of bytes that the call asks for before the kernel sees it, and puts the

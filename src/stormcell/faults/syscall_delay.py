@@ -9,14 +9,14 @@ from pydantic import Field, model_validator
 from stormcell.faults._bpf import NEEDS, schema, target_words
 from stormcell.faults._delay import Delays, explained
 from stormcell.faults._fields import GuestPath
-from stormcell.faults._target import Target
+from stormcell.faults._traced import Traced
 from stormcell.guest.tools.delay_calls import GROUPS, NUMBER
 from stormcell.spec.fault import Command
 
 ALL = tuple(group.name for group in GROUPS)
 
 
-class SyscallDelay(Delays, Target):
+class SyscallDelay(Delays, Traced):
     """System calls of a service or of some processes take longer; all else of them runs at full speed.
 
     A program in the kernel chooses the calls, and raises SIGURG for the thread at their end; a tracer of ours is told

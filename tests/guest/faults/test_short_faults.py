@@ -67,3 +67,14 @@ def test_in_force_but_nothing_was_read(bench):
         refused = bench.attempt({**short(), **other})
         assert "No such file or directory" in refused.stop
         assert refused.receipt.clean
+
+
+def test_a_thread_that_another_has_is_refused(bench):
+    words = "by=service what=victim call=fsync rate=1000000 every=0 limit=0"
+    delay = f"stormcell-guest delay apply other 0.1 0 {words}"
+    bench.put("/srv/victim.sh", victim("portions /srv/x 2"))
+    bench.run(f"sh /srv/victim.sh & sleep 1; {delay}")
+    trial = bench.attempt(short())
+    bench.run("touch /srv/go; stormcell-guest delay clear other")
+    assert "has another tracer" in trial.stop
+    assert trial.receipt.clean

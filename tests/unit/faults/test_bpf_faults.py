@@ -250,3 +250,29 @@ def test_threads_that_the_kernel_says_another_traces_are_not_held():
     reading = Reading(outputs={"short": Output(exit=0, out=json.dumps(shown))})
     assert not record.fault.in_force(record.before, reading)
     assert any("hit" in note for note in record.fault.notes(record.before, record.during, record.after))
+
+
+@pytest.mark.parametrize(
+    ("one_target", "other_target", "apart"),
+    [
+        ({"service": "web"}, {"service": "web"}, False),
+        ({"service": "web"}, {"service": "db"}, True),
+        ({"service": "web", "processes": "main"}, {"service": "db"}, True),
+        ({"service": "web", "processes": "main"}, {"service": "web"}, False),
+        ({"service": "web"}, {"name": "nginx"}, False),
+        ({"pid": 7}, {"pid": 8}, True),
+        ({"user": "www"}, {"port": 80}, False),
+        ({"cgroup": "/sys/fs/cgroup/a"}, {"cgroup": "/sys/fs/cgroup/a/b"}, False),
+        ({"cgroup": "/sys/fs/cgroup/a"}, {"cgroup": "/sys/fs/cgroup/ab"}, True),
+    ],
+)
+def test_a_thread_has_one_tracer(one_target, other_target, apart):
+    delay = {"kind": "syscall.delay", "call": "fsync", "delay": "1s"}
+    first = faults.parse({**delay, **one_target})
+    for second in (
+        faults.parse({**delay, **other_target}),
+        faults.parse({"kind": "file.short", "path": "/x", **other_target}),
+    ):
+        for pair in ((first, second), (second, first)):
+            assert (pair[0].conflicts(pair[1]) is None) is apart
+    assert first.conflicts(faults.parse(ERRNO)) is None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stormcell.guest.tools import background, ptrace, targets
+from stormcell.guest.tools import background, common, ptrace, targets
 
 RESCAN_S = 0.2
 READY_S = 5.0
@@ -30,6 +30,8 @@ class Seizer:
         self._every_call = every_call
         self.traced: set[int] = set()
         self.ready = False
+        self.refused: set[int] = set()
+        """Threads that are there and that another tracer has."""
 
     def next_time(self) -> float | None:
         """When `due` has something to do; None when nothing waits."""
@@ -63,6 +65,7 @@ class Seizer:
             self.due()
 
     def _scan(self) -> None:
+        refused: set[int] = set()
         for pid in self._find():
             fresh = True
             while fresh:  # a thread can make another one before it is seized
@@ -70,6 +73,9 @@ class Seizer:
                 seized = {tid for tid in found if ptrace.seize(tid, self._every_call)}
                 self.traced |= seized
                 fresh = bool(seized)
+            rest = set(_threads(pid)) - self.traced  # new ones of a traced thread are ours without having been seized
+            refused |= {tid for tid in rest if status(tid, "TracerPid") not in (None, 0, os.getpid())}
+        self.refused = refused
 
     def _reap(self) -> None:
         while True:
@@ -111,10 +117,23 @@ def start(mark: str, holder: Seizer, answer: background.Answer) -> dict[str, Any
         told = background.ask(mark, {})
         if told is None:
             raise ValueError("the tracer ended at once")
+        if told["refused"]:
+            raise ValueError(
+                f"thread {told['refused'][0]} has another tracer: a debugger, or another fault of this kind"
+            )
         if told["ready"]:
             return dict(told)
         time.sleep(0.002)
     raise ValueError(f"the tracer does not have every thread of the target after {READY_S:g} s")
+
+
+def status(tid: int, field: str) -> int | None:
+    """A number in /proc/TID/status; None when the thread is gone."""
+    try:
+        text = common.read_text(f"/proc/{tid}/status") or ""
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:")), None)
 
 
 def _threads(pid: int) -> list[int]:

@@ -79,7 +79,7 @@ class Shortener(Seizer):
             return False
 
     def _count(self, tid: int, name: str, short: bool) -> None:
-        key = (_process_of(tid), name, short)
+        key = (seizer.status(tid, "Tgid") or tid, name, short)
         self._hits[key] = self._hits.get(key, 0) + 1
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,26 +92,14 @@ class Shortener(Seizer):
                 for (pid, name, short), count in sorted(self._hits.items())]  # fmt: skip
         return {
             "ready": self.ready,
+            "refused": sorted(self.refused),
             "config": self.words,
             "under_way": len(self._under_way),
             "threads": len(self.traced),
-            "held": sum(_tracer_of(tid) == os.getpid() for tid in list(self.traced)),
+            "held": sum(seizer.status(tid, "TracerPid") == os.getpid() for tid in list(self.traced)),
             "acted": sum(count for (_, _, short), count in self._hits.items() if short),
             "hits": hits,
         }
-
-
-def _process_of(tid: int) -> int:
-    return _status(tid, "Tgid") or tid
-
-
-def _tracer_of(tid: int) -> int:
-    return _status(tid, "TracerPid") or 0
-
-
-def _status(tid: int, field: str) -> int | None:
-    text = common.read_text(f"/proc/{tid}/status") or ""
-    return next((int(line.split()[1]) for line in text.splitlines() if line.startswith(f"{field}:")), None)
 
 
 def _comm(pid: int) -> str:

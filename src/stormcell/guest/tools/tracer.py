@@ -56,6 +56,7 @@ class Tracer(Seizer):
             self.delay, self.jitter = float(request["change"][0]), float(request["change"][1])
         return {
             "ready": self.ready,
+            "refused": sorted(self.refused),
             "delay": self.delay,
             "jitter": self.jitter,
             "held": self._done,
