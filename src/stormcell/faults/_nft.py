@@ -11,7 +11,7 @@ from typing import Any
 
 from stormcell.faults._network import Match, Way, same_network
 from stormcell.faults._reading import mapping, mappings, numbers, texts
-from stormcell.spec.fault import Command, Reading
+from stormcell.spec.fault import GUEST, Command, Reading
 
 L4 = {("icmp", "ip6"): "ipv6-icmp"}
 _NAME_OF_DEVICE = {"out": "oifname", "in": "iifname"}
@@ -97,13 +97,13 @@ def script(family: str, table: str, chains: Pairs, passes: Pairs, rules: Iterabl
     return "".join(f"{line}\n" for line in lines)
 
 
-READ = Command(argv=("nft", "-j", "list", "ruleset"), name="nft")
+READ = Command(argv=(GUEST, "nft", "list"), name="nft")
 """The whole ruleset: unlike one table's, it can be listed when the table is not there."""
 
 
 def delete(family: str, table: str) -> Command:
     """Takes the table away; after an act that failed there may be none."""
-    return Command(argv=("nft", "delete", "table", family, table), accept=(0, 1))
+    return Command(argv=(GUEST, "nft", "run"), stdin=f"delete table {family} {table}\n", accept=(0, 1))
 
 
 def listed(reading: Reading, what: str, family: str, table: str, name: str = "nft") -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ class Table(Documented):
         sets = [(HOST_SET[f][1:], t) for f, t in (("ip", "ipv4_addr"), ("ip6", "ipv6_addr"))] if self.names else []
         made = _nft.script(self.family, self.table, self.chains(), self.passes(), self.rules(), sets)
         if not self.names:
-            apply = Command(argv=("nft", "-f", "-"), name="nft", stdin=made)
+            apply = Command(argv=(GUEST, "nft", "run"), name="nft", stdin=made)
             return Act(apply=(apply,), undo=(_nft.delete(self.family, self.table),), read=(_nft.READ,))
         watch = (GUEST, "hosts", "watch", self.mark, self.family, self.table, *self.names)
         return Act(

@@ -129,5 +129,5 @@ def test_the_orders_carry_every_parameter(names, share, rcode):
     assert orders["names"] == names
     assert abs(orders["share"] * 10_000 - share) < 1e-6
     assert orders["rcode"] == rcode
-    assert act.undo[0].argv == ("nft", "delete", "table", "inet", "stormcell_dns_fail_1")
+    assert act.undo[0].stdin == "delete table inet stormcell_dns_fail_1\n"
     assert act.undo[1].argv[1:] == ("dns", "stop", "fault", "61001")

@@ -2,14 +2,16 @@
 
 import base64
 import errno
+import io
 import json
 import socket
 import struct
+import subprocess
 import threading
 
 import pytest
 
-from stormcell.guest.tools import common, cut, down, hosts, link, netlink, netstate, reach
+from stormcell.guest.tools import common, cut, down, hosts, link, netlink, netstate, nft, reach
 from stormcell.guest.tools.netlink import Message, Netlink, attribute, attributes, nested
 
 
@@ -190,3 +192,21 @@ def test_reach_says_how_it_is_called(words, capsys):
 def test_messages_are_aligned():
     assert netlink._aligned(5) == 8
     assert netlink._aligned(8) == 8
+
+
+def test_nftables_without_its_library_is_the_program(capsys, monkeypatch):
+    asked = []
+
+    def started(argv, **rest):
+        asked.append((argv, rest["input"]))
+        return subprocess.CompletedProcess(argv, 1 if "bad" in rest["input"] else 0, "told\n", "line 1: bad\n")
+
+    monkeypatch.setattr(nft, "_LIBRARY", None)
+    monkeypatch.setattr(subprocess, "run", started)
+    assert nft.main(["list"]) == 0
+    assert capsys.readouterr().out == "told\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO("bad"))
+    assert nft.main(["run"]) == 1
+    assert "nft run: line 1: bad" in capsys.readouterr().err
+    assert asked == [(["nft", "-j", "-f", "-"], "list ruleset"), (["nft", "-f", "-"], "bad")]
+    assert nft.main(["flush"]) == 2

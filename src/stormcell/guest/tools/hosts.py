@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import time
 from typing import Any
 
 from stormcell.guest.tools import background, common
+from stormcell.guest.tools.nft import nft
 
 EVERY_S = 1.0
 SETS = {socket.AF_INET: "host_ip", socket.AF_INET6: "host_ip6"}
@@ -25,7 +25,7 @@ def watch(fault: str, family: str, table: str, *names: str) -> dict[str, Any]:
     for name, found in meant.items():
         if not found:
             raise LookupError(f"'{name}' has no address in the guest")
-    _nft(script + _elements(family, table, {address for found in meant.values() for address in found}))
+    nft(script + _elements(family, table, {address for found in meant.values() for address in found}))
     background.start(fault, lambda: _go_on(family, table, meant), lambda _: meant)
     return {"names": meant}
 
@@ -40,7 +40,7 @@ def _go_on(family: str, table: str, meant: Meant) -> None:
             meant[name] = known + sorted(fresh)
             new |= fresh
         if new:
-            _nft(_elements(family, table, new))
+            nft(_elements(family, table, new))
 
 
 def _look_up(name: str) -> set[str]:
@@ -58,12 +58,6 @@ def _elements(family: str, table: str, addresses: set[str]) -> str:
         if mine:
             lines.append(f"add element {family} {table} {name} {{ {', '.join(mine)} }}\n")
     return "".join(lines)
-
-
-def _nft(script: str) -> None:
-    done = subprocess.run(["nft", "-f", "-"], input=script, capture_output=True, text=True, timeout=20)
-    if done.returncode:
-        raise ValueError(done.stderr.strip() or f"nft: exit {done.returncode}")
 
 
 def show(fault: str) -> dict[str, Any]:
