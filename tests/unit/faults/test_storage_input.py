@@ -8,6 +8,10 @@ from stormcell import faults
 DELAY = {"kind": "block.delay", "path": "/srv", "read": "50ms"}
 FLAKY = {"kind": "block.flaky", "path": "/srv", "up": "5s", "down": "5s"}
 CORRUPT = {"kind": "block.corrupt", "path": "/srv"}
+LIMIT = {"kind": "io.limit", "path": "/srv", "service": "web"}
+QUOTA = {"kind": "disk.quota", "path": "/srv"}
+REMOVE = {"kind": "file.remove", "path": "/srv/a"}
+LOCK = {"kind": "file.lock", "path": "/srv/a"}
 
 WRONG = [
     ({**DELAY, "path": "srv"}, "no absolute path"),
@@ -34,6 +38,25 @@ WRONG = [
     ({**CORRUPT, "byte": "1"}, "valid integer"),
     ({**CORRUPT, "operations": "both"}, "'read' or 'write'"),
     ({"kind": "block.drop-writes", "path": "/srv", "operations": "read"}, "unknown field 'operations'"),
+    ({"kind": "block.readonly"}, "Field required"),
+    (LIMIT, "one of 'read', 'write'"),
+    ({**LIMIT, "read": "1KiB"}, "at least 16KiB"),
+    ({**LIMIT, "write": "1mbit"}, "is no unit"),
+    ({**LIMIT, "read_operations": 0}, "greater than or equal to 1"),
+    ({**LIMIT, "write_operations": "10"}, "valid integer"),
+    ({"kind": "io.limit", "path": "/srv", "read": "1MiB"}, "none is given"),
+    ({**LIMIT, "cgroup": "/sys/fs/cgroup/a", "read": "1MiB"}, "'service' and 'cgroup' are given"),
+    (QUOTA, "'leave' or 'leave_files' is needed"),
+    ({**QUOTA, "leave": "0B", "user": "root"}, "lets root exceed every quota"),
+    ({**QUOTA, "leave": "5%"}, "is no unit"),
+    ({**QUOTA, "leave_files": -1}, "greater than or equal to 0"),
+    ({**QUOTA, "leave": "0B", "of": "group"}, "'user' or 'folder'"),
+    ({"kind": "file.mode", "path": "/a", "mode": "rwx"}, "should match pattern"),
+    ({"kind": "file.mode", "path": "/a", "mode": 644}, "valid string"),
+    ({"kind": "file.remove", "path": "a"}, "no absolute path"),
+    ({"kind": "file.remove", "path": "/a", "made_anew": "both"}, "'restore' or 'keep'"),
+    ({"kind": "file.truncate", "path": "/a", "to": "half"}, "is not a size"),
+    ({"kind": "file.lock", "path": "/a", "how": "lease"}, "'flock' or 'fcntl'"),
 ]
 
 
@@ -52,6 +75,18 @@ TOGETHER = [
     (DELAY, {"kind": "disk.fill", "path": "/srv"}, False),
     ({"kind": "disk.fill", "path": "/srv"}, {"kind": "disk.fill", "path": "/srv", "leave": "5%"}, True),
     ({"kind": "disk.fill", "path": "/srv"}, {"kind": "disk.fill", "path": "/var"}, False),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "read": "2MiB"}, True),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "write": "2MiB"}, False),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "service": "db", "read": "2MiB"}, False),
+    ({**QUOTA, "leave": "0B"}, {**QUOTA, "leave_files": 0}, True),
+    ({**QUOTA, "leave": "0B"}, {**QUOTA, "of": "folder", "leave": "0B"}, False),
+    (REMOVE, {"kind": "file.mode", "path": "/srv/a"}, True),
+    (REMOVE, {"kind": "file.truncate", "path": "/srv/a/b"}, True),
+    (REMOVE, {**REMOVE, "path": "/srv/ab"}, False),
+    (LOCK, LOCK, True),
+    (LOCK, {**LOCK, "how": "fcntl"}, False),
+    ({**LOCK, "shared": True}, {**LOCK, "shared": True}, False),
+    ({"kind": "block.readonly", "path": "/srv"}, {"kind": "block.readonly", "path": "/srv"}, True),
 ]
 
 
@@ -71,6 +106,9 @@ CHANGES = [
     (FLAKY, {**FLAKY, "up": "9s"}, False),
     ({**FLAKY, "first": "up"}, {**FLAKY, "first": "up", "up": "9s"}, True),
     (CORRUPT, {**CORRUPT, "byte": 7}, False),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "read": "2MiB"}, True),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "write": "2MiB"}, False),
+    ({**LIMIT, "read": "1MiB"}, {**LIMIT, "path": "/var", "read": "2MiB"}, False),
 ]
 
 

@@ -33,6 +33,24 @@ OTHER_PARAMETERS = [
     ("block.corrupt.write", {"value": 67}),
     ("block.corrupt.write", {"byte": 2}),
     ("block.corrupt.write", {"operations": "read"}),
+    ("block.readonly", {"path": "/srv"}),
+    ("io.limit", {"write": "2MiB"}),
+    ("io.limit", {"write_operations": 101}),
+    ("io.limit", {"read": "1MiB"}),
+    ("io.limit", {"path": "/srv"}),
+    ("io.limit.name", {"read_operations": 51}),
+    ("disk.quota", {"path": "/srv"}),
+    ("disk.quota", {"leave": "32KiB"}),
+    ("disk.quota", {"leave_files": 2}),
+    ("disk.quota", {"of": "folder"}),
+    ("disk.quota.folder", {"of": "user"}),
+    ("disk.quota.folder", {"leave": "1MiB"}),
+    ("file.mode", {"mode": "0001"}),
+    ("file.truncate", {"to": "101B"}),
+    ("file.lock", {"how": "fcntl"}),
+    ("file.lock", {"shared": True}),
+    ("file.lock", {"path": "/var/tmp/other"}),
+    ("file.lock.fcntl", {"shared": False}),
 ]
 
 
@@ -84,7 +102,8 @@ def test_writes_that_reached_the_disk_do_not_count_as_dropped():
     assert record.fault.acted(record.during, edited(record.after, "block", stats=shown["stats"])) == 0
 
 
-WORDS = """act table bad disk of stats met failed queued phase waiting device refused probe errors at_act"""
+WORDS = """act table bad disk of stats met failed queued phase waiting device refused probe errors at_act
+now counts limit locks holders moved limits stat"""
 KEYS = st.sampled_from(WORDS.split())
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=4),
@@ -104,3 +123,43 @@ def test_whatever_a_guest_writes_is_judged_without_a_crash(name, written):
     assert fault.acted(reading, reading) >= 0
     fault.clean(reading, reading)
     fault.notes(reading, reading, reading)
+
+
+def test_a_file_that_came_back_as_another_is_not_clean():
+    for name in ("file.remove", "file.truncate"):
+        record = one(name)
+        assert record.undone is not None
+        now = json.loads(record.undone.outputs["file"].out)["now"]
+        for change in ({"inode": 1}, {"digest": 1}, {"size": 1}, {"owner": [1, 1]}, {"mode": "0777"}):
+            assert not record.fault.clean(record.before, edited(record.undone, "file", now=now | change))
+        assert not record.fault.clean(record.before, edited(record.undone, "file", away=True))
+
+
+def test_a_target_that_makes_the_file_anew_answers_to_the_fault():
+    record = one("file.remove")
+    now = json.loads(record.before.outputs["file"].out)["now"] | {"inode": 1}
+    after = edited(record.after, "file", now=now)
+    assert record.fault.lasted(record.before, record.during, after)
+    assert any("has changed it meanwhile" in note for note in record.fault.notes(record.before, record.during, after))
+    assert not record.fault.lasted(record.before, record.during, edited(record.after, "file", away=False))
+
+
+def test_who_met_it_is_noted():
+    for name, said in (
+        ("file.mode", "calls that named it got EACCES"),
+        ("file.remove", "calls that named it got ENOENT"),
+        ("file.truncate", "calls that named it got ok"),
+        ("file.lock", "was refused (EAGAIN)"),
+        ("disk.quota", "got EDQUOT"),
+        ("block.readonly", "got EROFS"),
+        ("io.limit", "applies to: direct I/O"),
+        ("disk.fill", "/var/tmp is on /dev/vda (ext4)"),
+    ):
+        record = one(name)
+        notes = record.fault.notes(record.before, record.during, record.after)
+        assert any(said in note for note in notes), (name, notes)
+
+
+def test_a_lock_of_somebody_else_is_not_ours():
+    record = one("file.lock")
+    assert not record.fault.in_force(record.before, edited(record.during, "lock", holders=[]))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 TRACING = "/sys/kernel/tracing"
 _ENTRY = re.compile(r"\{ (.*?) \} hitcount:\s*(\d+)((?:\s+\w+:\s*\d+)*)")
+_STACK = re.compile(r"\{ stacktrace:(.*?)\} hitcount:\s*(\d+)", re.DOTALL)
 _PROCESS = re.compile(r"common_pid: (.*?)\s*\[\s*(\d+)\]\s*")
 Entries = list[dict[str, str]]
 
@@ -28,12 +29,14 @@ def read(name: str, event: str) -> Entries | None:
 
     None when nothing counts.
     """
-    if (text := _text(event, "hist")) is None:
-        return None
-    for part in text.split("# trigger info: ")[1:]:
-        if _named(part.partition("\n")[0], name):
-            return [_entry(*found.groups()) for found in _ENTRY.finditer(part)]
-    return None
+    part = _part(name, event)
+    return None if part is None else [_entry(*found.groups()) for found in _ENTRY.finditer(part)]
+
+
+def stacks(name: str, event: str) -> list[tuple[str, int]] | None:
+    """Of a counter whose key is `stacktrace`: each stack of the kernel, and how often. None when nothing counts."""
+    part = _part(name, event)
+    return None if part is None else [(found[1], int(found[2])) for found in _STACK.finditer(part)]
 
 
 def stop(name: str, events: Iterable[str]) -> None:
@@ -41,6 +44,14 @@ def stop(name: str, events: Iterable[str]) -> None:
     for event in events:
         if (trigger := _trigger(name, event)) is not None:
             _write(event, f"!{trigger}")
+
+
+def _part(name: str, event: str) -> str | None:
+    """Of the event's histograms the one of this name."""
+    for part in (_text(event, "hist") or "").split("# trigger info: ")[1:]:
+        if _named(part.partition("\n")[0], name):
+            return part
+    return None
 
 
 def _trigger(name: str, event: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import struct
@@ -13,6 +14,8 @@ from stormcell.guest.tools import refusals
 ATTEMPTS = 3
 CHUNK = 64 << 10
 PROBE = ".stormcell-probe"
+_PR_SET_KEEPCAPS, _CAPABILITY_VERSION, _DAC_OVERRIDE = 8, 0x20080522, 1 << 1
+_libc = ctypes.CDLL(None, use_errno=True)
 _RESULT = struct.Struct("=HHH")
 
 
@@ -32,7 +35,7 @@ def room(path: str) -> dict[str, int]:
 
 def bytes_left_for(user: str, told: dict[str, int]) -> int:
     """What this user may take."""
-    return told["free"] if _uid(user) == 0 else told["available"]
+    return told["free"] if uid(user) == 0 else told["available"]
 
 
 def share(leave: str, whole: int) -> int:
@@ -64,6 +67,7 @@ def try_write(path: str, user: str, beyond: int) -> dict[str, Any]:
         refusals.call_me("probe")
         fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         os.unlink(place)
+        os.fchown(fd, uid(user), -1)  # quotas ask whose file it is
         _become(user)
         return _count(lambda: attempt(fd), lambda: os.ftruncate(fd, 0))
 
@@ -85,6 +89,31 @@ def try_create(path: str) -> dict[str, Any]:
     def body() -> tuple[int, int]:
         refusals.call_me("probe")
         return _count(attempt, again)
+
+    return _in_child(body)
+
+
+def try_create_as(path: str, user: str, beyond: int) -> dict[str, Any]:
+    """Create one more than `beyond` unnamed files in the folder as `user`, several times.
+
+    The user may write there for this (CAP_DAC_OVERRIDE), so that the answer is about room and not about permissions.
+    """
+
+    def attempt() -> int:
+        flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+        held: list[int] = []
+        try:
+            for _ in range(beyond + 1):
+                held.append(os.open(path, flags, 0o600))
+        finally:
+            for fd in held:
+                os.close(fd)
+        return CHUNK
+
+    def body() -> tuple[int, int]:
+        refusals.call_me("probe")
+        _become(user, keep_override=True)
+        return _count(attempt, lambda: None)
 
     return _in_child(body)
 
@@ -127,18 +156,25 @@ def _in_child(body: Callable[[], tuple[int, int]]) -> dict[str, Any]:
     return {"attempts": attempts, "refused": refused, "errno": last, "error": os.strerror(last) if last else ""}
 
 
-def _uid(user: str) -> int:
+def uid(user: str) -> int:
+    """Raises ValueError."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
         raise ValueError(f"there is no user '{user}' in this guest") from None
 
 
-def _become(user: str) -> None:
-    uid = _uid(user)
-    if uid == os.getuid():
+def _become(user: str, *, keep_override: bool = False) -> None:
+    number = uid(user)
+    if number == os.getuid():
         return
-    entry = pwd.getpwuid(uid)
+    entry = pwd.getpwuid(number)
     os.setgroups(os.getgrouplist(entry.pw_name, entry.pw_gid))
     os.setresgid(entry.pw_gid, entry.pw_gid, entry.pw_gid)
-    os.setresuid(uid, uid, uid)
+    if keep_override:
+        _libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
+    os.setresuid(number, number, number)
+    if keep_override:
+        capabilities = struct.pack("=6I", _DAC_OVERRIDE, _DAC_OVERRIDE, 0, 0, 0, 0)
+        if _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), capabilities) != 0:
+            raise OSError(ctypes.get_errno(), "capset")

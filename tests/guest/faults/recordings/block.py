@@ -36,4 +36,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "block.corrupt.removed": (
         {"kind": "block.corrupt", **FILE},
         {**SETUP, "under": [READ, "stormcell-guest block heal fault"]}, NOT_IN_FORCE),
+    "block.readonly": (
+        {"kind": "block.readonly", **DATA}, {**SETUP, "under": ["touch /srv/data/new", READ]}, ACTED),
+    "block.readonly.idle": ({"kind": "block.readonly", **FILE}, {**SETUP, "under": [READ]}, IDLE),
+    "block.readonly.ended": (
+        {"kind": "block.readonly", **DATA},
+        {**SETUP, "under": ["mount -o remount,rw /srv/data"]}, NOT_IN_FORCE),
 }  # fmt: skip
