@@ -28,9 +28,16 @@ def act(mark: str, path: str, limits: str, by: str, what: str) -> dict[str, Any]
     else:
         folder = f"{groups.OURS}/{mark}"
         found = groups.victims(by, what)
+        if os.path.isdir(folder):
+            raise ValueError(f"{folder} is already there")
         note |= {"folder": folder, "made": True, "previous": None}
-        groups.move_in(folder, found, lambda moved: common.put_mark(mark, {**note, "moved": moved}))
-        note = common.get_mark(mark)
+        common.put_mark(mark, note)
+
+        def remember(moved: list[dict[str, Any]]) -> None:
+            note["moved"] = moved
+            common.put_mark(mark, note)
+
+        groups.move_in(folder, found, lambda: targets.find(by, what), remember)
     if not os.path.exists(f"{folder}/io.max"):
         raise ValueError(f"the cgroup {folder} has no io.max: its parent does not give it that controller")
     major, _, minor = device.partition(":")
@@ -57,10 +64,10 @@ def restore(mark: str) -> None:
     note = common.get_mark(mark)
     if note is None:
         return
-    if os.path.isdir(note["folder"]):
-        write_file(f"{note['folder']}/io.max", f"{note['device']} {note['previous'] or _NONE}")
     if note.get("made"):
         groups.move_out(note["folder"], note["moved"])
+    elif os.path.isdir(note["folder"]):
+        write_file(f"{note['folder']}/io.max", f"{note['device']} {note['previous'] or _NONE}")
     counters.stop(mark, (QUEUED,))
     common.drop_mark(mark)
 
