@@ -58,7 +58,10 @@ class ClockJump(WallClock):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """1 when nobody put the clock back in between."""
-        return int(self._moved(during, after) is None)
+        first, last = number(during, "offset"), number(after, "offset")
+        if first is None or last is None or not mapping(after, "watch"):
+            return 0
+        return int(abs(last - first) <= self._allowed())
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """The offset is the old one again, within 50 ms."""
@@ -68,17 +71,11 @@ class ClockJump(WallClock):
 
     def notes(self, before: Reading | None, during: Reading | None, after: Reading | None) -> tuple[str, ...]:
         """A time daemon at work."""
-        if during is None or after is None or (moved := self._moved(during, after)) in (None, 0):
+        was, now = number(before, "offset"), number(after, "offset")
+        if was is None or now is None or abs(now - was - self.nanoseconds) <= self._allowed():
             return self.others(after)
-        by = f"the clock moved by {moved / 1e9:.3f} s while the fault was in force"
-        return (f"undone by {self.undone_by(after)}: {by}", *self.others(after))
-
-    def _moved(self, during: Reading, after: Reading) -> int | None:
-        """None when the clock stayed; 0 when that cannot be told."""
-        first, last = number(during, "offset"), number(after, "offset")
-        if first is None or last is None or not mapping(after, "watch"):
-            return 0
-        return None if abs(last - first) <= self._allowed() else last - first
+        far = f"the clock was off by {(now - was) / 1e9:.3f} s before the undo, not by {self.by:.3f} s"
+        return (f"undone by {self.undone_by(after)}: {far}", *self.others(after))
 
     def _allowed(self) -> int:
         return round(abs(self.nanoseconds) * TOLERANCE)
