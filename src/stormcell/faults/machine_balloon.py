@@ -19,8 +19,8 @@ class MachineBalloon(Documented):
     example: ClassVar[dict[str, Any]] = {"kind": "machine.balloon", "leave": "300MiB"}
     unavailable = (
         "the balloon of QEMU punches the pages that it gets out of the file behind the machine's memory, and that file "
-        "is the snapshot which all sandboxes of a template share; so no guest is given such a device. memory.hold fills "
-        "the machine's memory from inside"
+        "is the snapshot which all sandboxes of a template share; so no guest is given such a device. memory.hold "
+        "fills the machine's memory from inside"
     )
 
     leave: Size
