@@ -12,7 +12,7 @@ from stormcell.faults._fields import one_or_list, several
 from stormcell.faults._network import Family, Match
 from stormcell.faults._reading import mapping, numbers, texts
 from stormcell.faults._redirect import SYN, Redirected, ordered
-from stormcell.spec.fault import GUEST, Command, Fault, Reading
+from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 from stormcell.spec.units import Percent
 
 _PATTERN = re.compile(r"(\*|(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)\Z")
@@ -98,6 +98,12 @@ class DnsProxied(Redirected):
             for family, protocol in ways
         )  # fmt: skip
 
+    def plan(self) -> Act:
+        """Caches are emptied when queries are led to the proxy, and again after it."""
+        act = super().plan()
+        emptied = Command(argv=(GUEST, self.tool, "empty", self.id), name="caches")
+        return Act(apply=(*act.apply, emptied), undo=act.undo, read=act.read)
+
     def lasted(self, before: Reading, during: Reading, after: Reading) -> bool:
         """Still in force, and no query that the fault does not mean was lost in the proxy."""
         return self.in_force(before, after) and numbers(mapping(after, "proxy")).get("dropped") == 0
@@ -133,8 +139,13 @@ class DnsProxied(Redirected):
             said.append(f"collateral: {counts['dropped']} other queries were lost in the proxy")
         if hosts := texts(told.get("hosts")):
             said.append(f"in /etc/hosts, so that no query is needed: {', '.join(hosts)}")
-        if caches := texts(told.get("caches")):
-            said.append(f"caching daemons that run, emptied at the act and at the undo: {', '.join(caches)}")
+        caches = told.get("caches")
+        for daemon, how in caches.items() if isinstance(caches, dict) else ():
+            said.append(
+                f"caching daemon that runs, emptied at the act and at the undo: {daemon}"
+                if how == "flushed"
+                else f"caching daemon that runs and could not be emptied: {daemon} ({how})"
+            )
         return (*said, *self.redirected(after))
 
     def cannot_know(self) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ class Redirected(Documented):
         return Act(
             apply=(
                 Command(argv=(GUEST, self.tool, "start", *place, str(self.mark), ordered(self.orders())), name="proxy"),
-                Command(argv=("nft", "-f", "-"), name="nft", stdin=made),
+                Command(argv=(GUEST, "nft", "run"), name="nft", stdin=made),
             ),
             undo=(_nft.delete("inet", self.table), Command(argv=(GUEST, self.tool, "stop", *place))),
             read=(_nft.READ, Command(argv=(GUEST, self.tool, "show", self.id), name="proxy")),

@@ -23,7 +23,7 @@ class PortBacklog(Documented):
     """
 
     kind = "port.backlog"
-    needs = Needs(programs=("nft", "ss", "cat"), modules=("nf_tables", "tcp_diag"))
+    needs = Needs(programs=("nft", "cat"), modules=("nf_tables", "tcp_diag"))
     counts = "SYNs of clients that the kernel dropped, the queue being full"
     proves = "ListenDrops in /proc/net/netstat, the SYNs that came against the answers that left, and the queue itself"
     example: ClassVar[dict[str, Any]] = {"kind": "port.backlog", "local_port": 5432}
@@ -60,7 +60,7 @@ class PortBacklog(Documented):
         old = tuple(f"{{before:{name}}}" for name in SETTINGS)
         return Act(
             apply=(
-                Command(argv=("nft", "-f", "-"), name="nft", stdin=made),
+                Command(argv=(GUEST, "nft", "run"), name="nft", stdin=made),
                 Command(argv=(GUEST, "backlog", "fill", *place), timeout_s=60),
             ),
             undo=(Command(argv=(GUEST, "backlog", "clear", *place, *old)), _nft.delete("inet", self.table)),

@@ -42,7 +42,7 @@ class PortConntrack(Documented):
         made = _nft.script("inet", self.table, chains, (), self.rules())
         return Act(
             apply=(
-                Command(argv=("nft", "-f", "-"), name="nft", stdin=made),
+                Command(argv=(GUEST, "nft", "run"), name="nft", stdin=made),
                 Command(argv=(GUEST, "conntable", "limit", self.id, str(self.max))),
             ),
             undo=(

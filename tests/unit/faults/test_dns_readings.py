@@ -70,8 +70,12 @@ def test_what_needs_no_query_is_named():
     record = one("dns.fail.hosts")
     assert record.acted == 0
     assert "in /etc/hosts, so that no query is needed: a.test" in record.fault.notes(None, None, record.after)
-    daemons = changed(record.after, "proxy", '"caches": []', '"caches": ["nscd"]')
-    assert any("emptied at the act and at the undo: nscd" in note for note in record.fault.notes(None, None, daemons))
+    daemons = changed(
+        record.after, "proxy", '"caches": {}', '"caches": {"nscd": "flushed", "unbound": "there is no unbound-control"}'
+    )
+    notes = record.fault.notes(None, None, daemons)
+    assert "caching daemon that runs, emptied at the act and at the undo: nscd" in notes
+    assert any("could not be emptied: unbound (there is no unbound-control)" in note for note in notes)
 
 
 def test_our_own_probes_do_not_count():

@@ -6,15 +6,17 @@ queue of the server (inet_csk_reqsk_queue_is_full), and with SYN cookies off the
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import resource
 import socket
-import subprocess
+import struct
 import time
 from typing import Any
 
 from stormcell.guest.kernel import write_file
 from stormcell.guest.tools import background, common
+from stormcell.guest.tools.netlink import Netlink
 
 SYSCTL = "/proc/sys/net/ipv4"
 SETTINGS = {"tcp_syncookies": "0", "tcp_max_syn_backlog": "1048576"}
@@ -24,7 +26,9 @@ PORTS = range(62000, 65536)
 FILLED_S = 20.0
 SETTLE_S = 0.01
 AGAIN_S = 0.5
-_LISTEN, _SYN_RECV = "0A", "03"
+_SYN_RECV, _LISTEN = 3, 10  # include/net/tcp_states.h
+_SOCK_DIAG, _SOCK_DESTROY, _NETLINK_SOCK_DIAG = 20, 21, 4  # linux/sock_diag.h
+_REQUEST, _ID = struct.Struct("=BBBxI"), 48  # linux/inet_diag.h: inet_diag_req_v2 without its inet_diag_sockid
 _COUNTED = ("ListenDrops", "ListenOverflows", "TCPReqQFullDrop")
 
 
@@ -102,8 +106,7 @@ def clear(fault: str, port: str, *settings: str) -> None:
     background.stop(fault)
     for name, value in zip(SETTINGS, settings, strict=True):
         write_file(f"{SYSCTL}/{name}", f"{value}\n")
-    condition = f"( sport = :{port} and dport >= :{PORTS[0]} )"
-    subprocess.run(("ss", "-K", "state", "syn-recv", condition), stdout=subprocess.DEVNULL, timeout=10, check=False)
+    _forget(int(port))
     common.drop_mark(f"{fault}.backlog")
 
 
@@ -130,21 +133,41 @@ def queues(port: int, levels: dict[str, int]) -> list[dict[str, Any]]:
 
 def listeners(port: int) -> list[tuple[str, int]]:
     """Where our clients reach each socket that listens on the port, and the length of its queue."""
-    done = subprocess.run(("ss", "-Hltn", f"sport = :{port}"), capture_output=True, text=True, timeout=10, check=True)
     found: dict[str, int] = {}
-    for line in done.stdout.splitlines():
-        words = line.split()
-        address = words[3].rpartition(":")[0].strip("[]").partition("%")[0]
-        reached = {"0.0.0.0": "127.0.0.1", "*": "::1", "::": "::1"}.get(address, address)
-        found[reached] = found.get(reached, 0) + int(words[2])
+    for identity, family, queue in _sockets(port, _LISTEN):
+        address = socket.inet_ntop(family, identity[4 : 8 if family == socket.AF_INET else 20])
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
+        found[reached] = found.get(reached, 0) + queue
     return list(found.items())
 
 
 def half_open(port: int, host: str) -> int:
     """Connections in the queue, of the family of this address."""
-    text = common.read_text(f"/proc/net/tcp{'6' if ':' in host else ''}") or ""
-    rows = [line.split() for line in text.splitlines()[1:]]
-    return sum(row[3] == _SYN_RECV and int(row[1].rpartition(":")[2], 16) == port for row in rows)
+    wanted = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return sum(family == wanted for _, family, _ in _sockets(port, _SYN_RECV))
+
+
+def _sockets(port: int, state: int) -> list[tuple[bytes, int, int]]:
+    """Identity, family and the third queue number of each TCP socket with this local port in this state."""
+    found: list[tuple[bytes, int, int]] = []
+    with Netlink(_NETLINK_SOCK_DIAG) as kernel:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << state) + bytes(_ID)
+            for message in kernel.dump(_SOCK_DIAG, body):
+                identity = message.body[4 : 4 + _ID]
+                if struct.unpack_from("!H", identity)[0] == port:
+                    found.append((identity, family, int(struct.unpack_from("=I", message.body, 4 + _ID + 8)[0])))
+    return found
+
+
+def _forget(port: int) -> None:
+    """Take our clients out of the queue; the server would keep each for a minute."""
+    with Netlink(_NETLINK_SOCK_DIAG) as kernel:
+        for identity, family, _ in _sockets(port, _SYN_RECV):
+            if struct.unpack_from("!H", identity, 2)[0] in PORTS:
+                body = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << _SYN_RECV) + identity
+                with contextlib.suppress(FileNotFoundError):
+                    kernel.ask(_SOCK_DESTROY, body)
 
 
 def statistics() -> dict[str, int]:

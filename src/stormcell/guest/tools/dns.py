@@ -31,12 +31,17 @@ CACHES: dict[str, tuple[str, ...]] = {
 """Caching daemons by command name (15 characters), and how each is emptied; dnsmasq by SIGHUP."""
 
 
-def start(fault: str, port: str, mark: str, orders: str) -> dict[str, Any]:
-    """The proxy listens on `port` when this returns; caches are empty."""
+def start(fault: str, port: str, mark: str, orders: str) -> None:
+    """The proxy listens on `port` when this returns."""
     judge = Judge(Orders.of(json.loads(orders)))
     proxy = Proxy(judge, int(port), int(mark))
     background.start(fault, proxy.run, judge.answer)
-    return {"flushed": flush()}
+
+
+def empty(fault: str) -> dict[str, Any]:
+    """Empty the caches, once queries are led to the proxy: what they learn from now on comes through it."""
+    common.put_mark(_caches(fault), flush())
+    return {"flushed": common.get_mark(_caches(fault))}
 
 
 def change(fault: str, orders: str) -> None:
@@ -49,6 +54,7 @@ def stop(fault: str, port: str) -> dict[str, Any]:
     """End the proxy, forget the flows that still lead to it, empty the caches of what it said."""
     there = background.is_there(fault)
     background.stop(fault)
+    common.drop_mark(_caches(fault))
     table = Conntrack()
     try:
         forgotten = table.forget_redirected(int(port))
@@ -68,7 +74,7 @@ def show(fault: str) -> dict[str, Any]:
         **told,
         "probe": None if orders.do == "slow" else probe(fault, orders),
         "hosts": in_hosts(orders.names),
-        "caches": sorted(daemons()),
+        "caches": common.get_mark(_caches(fault)) or {},
     }
 
 
@@ -144,6 +150,11 @@ def flush() -> dict[str, str]:
     return said
 
 
+def _caches(fault: str) -> str:
+    return f"{fault}.caches"
+
+
 def main(argv: list[str]) -> int:
-    """`dns start|change|show|stop`."""
-    return common.serve("dns", {"start": start, "change": change, "show": show, "stop": stop}, argv)
+    """`dns start|empty|change|show|stop`."""
+    verbs: dict[str, common.Verb] = {"start": start, "empty": empty, "change": change, "show": show, "stop": stop}
+    return common.serve("dns", verbs, argv)
