@@ -1,6 +1,7 @@
 """Faults that are programs in the kernel: input, plans, and readings that show another parameter than was asked for."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from stormcell import faults
 from stormcell.faults._bpf import Programs
-from stormcell.guest.tools import bpf_calls, bpf_config, delay_calls
+from stormcell.guest.tools import bpf, bpf_calls, bpf_config, bpf_load, common, delay, delay_calls, seizer, shorten
 from stormcell.spec.fault import Output, Reading
 from tests.unit.faults.fault_cases import one
 
@@ -276,3 +277,52 @@ def test_a_thread_has_one_tracer(one_target, other_target, apart):
         for pair in ((first, second), (second, first)):
             assert (pair[0].conflicts(pair[1]) is None) is apart
     assert first.conflicts(faults.parse(ERRNO)) is None
+
+
+def test_numbers_of_system_calls_are_those_of_one_machine(monkeypatch):
+    seizer.only_here()
+    monkeypatch.setattr("os.uname", lambda: SimpleNamespace(machine="riscv64"))
+    with pytest.raises(ValueError, match="of riscv64 are not known here"):
+        seizer.only_here()
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "code", "said"),
+    [
+        (bpf, [], 2, "usage: stormcell-guest bpf load|apply|change|show|clear"),
+        (bpf, ["clear"], 2, "bpf clear takes (mark)"),
+        (delay, ["apply", "m"], 2, "delay apply takes (mark, delay, jitter, given)"),
+        (shorten, ["start", "m", "by=pid", "what=1", "path=/no/such"], 1, "/no/such: No such file or directory"),
+        (shorten, ["change", "no-such-mark", "rate=1"], 1, "the tracer of this fault does not run"),
+    ],
+)
+def test_a_call_that_cannot_be_meant_or_fails_says_why(tool, words, code, said, capsys):
+    assert tool.main(words) == code
+    assert said in capsys.readouterr().err
+
+
+def test_what_is_not_there_is_shown_as_such_and_can_be_cleared(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bpf_load, "ROOT", str(tmp_path))
+    monkeypatch.setattr(common, "MARKS", str(tmp_path / "marks"))
+    assert bpf.main(["show", "m", "errno", "call=open", "errno=EIO"]) == 0
+    assert json.loads(capsys.readouterr().out)["links"] == []
+    assert bpf.main(["clear", "m"]) == 0
+    assert shorten.main(["show", "m"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"tracer": None, "left": False}
+    assert bpf_load.place("a.b%c") == f"{tmp_path}/a%2eb%25c", "names with dots are the kernel's"
+
+
+def test_a_path_is_found_by_inode_and_by_name(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("x")
+    config = bpf_config.Config()
+    bpf_config.where(str(tmp_path / "folder"), config)
+    assert [inode for inode, _ in config.inodes] == [(tmp_path / "folder").stat().st_ino]
+    assert (config.paths, config.name) == (1, b"")
+    for name, there in (("file", True), ("later", False)):
+        config = bpf_config.Config()
+        bpf_config.where(str(tmp_path / name), config)
+        assert (config.name, config.parent) == (name.encode(), tmp_path.stat().st_ino)
+        assert bool(config.inodes) is there
+    with pytest.raises(ValueError, match="more than 63 bytes"):
+        bpf_config.where(str(tmp_path / ("x" * 64)), bpf_config.Config())

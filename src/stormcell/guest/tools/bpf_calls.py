@@ -47,7 +47,7 @@ CALLS: tuple[Call, ...] = (
     Call("lock", ("file_lock",), FILE, "flock, and fcntl with a lock command"),
     Call("mmap", ("mmap_file",), FILE, "mmap, with and without a file; not brk"),
     Call("mprotect", ("file_mprotect",), "", "mprotect, pkey_mprotect"),
-    Call("ioctl", ("file_ioctl",), FILE, "ioctl; of a 32-bit program too, where the kernel converts it"),
+    Call("ioctl", ("file_ioctl",), FILE, "ioctl; not of 32-bit programs, which have a hook of their own"),
     Call("exec", ("bprm_creds_for_exec",), FILE, "execve, execveat; a script counts once"),
     Call("fork", ("task_alloc",), "", "fork, vfork, clone, clone3, of a process"),
     Call("thread", ("task_alloc",), "", "clone, clone3, of a thread; the kernel's workers for io_uring too"),

@@ -13,6 +13,7 @@ _NUMBER, _MEANING = struct.Struct("<I"), struct.Struct("<II")
 
 def apply(mark: str, delay: str, jitter: str, *given: str) -> dict[str, Any]:
     """Seize every thread of the target, then switch the program on. Seconds. Raises what `bpf apply` raises."""
+    seizer.only_here()
     words = bpf.words_of(given)
     config = bpf_config.resolved(words, bpf.names_of("delay"))
     folder = bpf.loaded(mark, "delay", bpf.programs_of("delay", words))

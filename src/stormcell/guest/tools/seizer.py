@@ -108,6 +108,12 @@ def finder(by: str, what: str, found: Iterable[int]) -> Callable[[], Iterable[in
     return find
 
 
+def only_here() -> None:
+    """System calls are told by their numbers. Raises ValueError where these are others."""
+    if os.uname().machine != "x86_64":
+        raise ValueError(f"the numbers of the system calls of {os.uname().machine} are not known here, only of x86_64")
+
+
 def start(mark: str, holder: Seizer, answer: background.Answer) -> dict[str, Any]:
     """Run it in the background, and wait until it has every thread that was there. Raises ValueError."""
     signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)

@@ -109,6 +109,7 @@ def _comm(pid: int) -> str:
 
 def start(mark: str, *given: str) -> dict[str, Any]:
     """Trace every thread of the target. Raises LookupError and OSError for a target or path that is not there."""
+    seizer.only_here()
     words = bpf.words_of(given)
     by, what = words["by"], words["what"]
     os.stat(words["path"])
