@@ -1,8 +1,8 @@
-"""Who sets the wall clock: counted in the kernel by process, in an instance of its tracer; and the time daemons.
+"""Who sets the wall clock: counted in the kernel by process, by its tracer; and the time daemons.
 
 The histograms stand on the syscalls tracepoints (Documentation/trace/histogram.rst): a process that lives for a moment
 only (`date -s`) is still named. They see calls, not intents: a daemon that only reads adjtimex(2) is counted too, so
-setting and adjusting are told apart.
+setting and adjusting are told apart. They stand in the tracer's main instance: making another one takes 200 ms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stormcell.guest.kernel import write_file
 from stormcell.guest.tools import common, processes
 from stormcell.guest.tools.processes import Process
 
-INSTANCES = "/sys/kernel/tracing/instances"
+EVENTS = "/sys/kernel/tracing/events/syscalls"
 SETS = {"sys_enter_clock_settime": " if which_clock == 0", "sys_enter_settimeofday": ""}
 ADJUSTS = {"sys_enter_adjtimex": "", "sys_enter_clock_adjtime": ""}
 OURS = "sc-clock"
@@ -32,35 +32,51 @@ def call_me() -> None:
 
 
 def start(name: str) -> None:
-    """Begin to count. Raises FileExistsError when the instance `name` is already there."""
-    os.mkdir(_instance(name))
+    """Begin to count. Raises FileExistsError when a count of this name is under way."""
     for event, condition in (SETS | ADJUSTS).items():
-        write_file(f"{_instance(name)}/events/syscalls/{event}/trigger", f"hist:keys=common_pid.execname{condition}\n")
+        write_file(_trigger(event), f"{_histogram(name, event)}{condition}\n")
 
 
 def stop(name: str) -> None:
     """End it; there need not be one."""
-    try:
-        os.rmdir(_instance(name))  # takes the triggers with it
-    except FileNotFoundError:
-        pass
+    for event, condition in (SETS | ADJUSTS).items():
+        if _section(name, event):
+            write_file(_trigger(event), f"!{_histogram(name, event)}{condition}\n")
 
 
 def counted(name: str, events: Iterable[str]) -> dict[str, int]:
     """Calls by `command[pid]`, ours apart."""
     found: dict[str, int] = {}
     for event in events:
-        text = common.read_text(f"{_instance(name)}/events/syscalls/{event}/hist") or ""
-        for comm, pid, hits in _ENTRY.findall(text):
+        for comm, pid, hits in _ENTRY.findall(_section(name, event)):
             if not comm.startswith(OURS):
                 found[f"{comm}[{pid}]"] = found.get(f"{comm}[{pid}]", 0) + int(hits)
     return found
 
 
+def _section(name: str, event: str) -> str:
+    """Our histogram among those that stand on the event; empty when it does not."""
+    text = common.read_text(f"{EVENTS}/{event}/hist") or ""
+    mine = f"# trigger info: hist:name={_name(name, event)}:"
+    return next((part for part in text.split("# event histogram") if mine in part), "")
+
+
+def _histogram(name: str, event: str) -> str:
+    return f"hist:keys=common_pid.execname:name={_name(name, event)}"
+
+
+def _name(name: str, event: str) -> str:
+    """Histograms of one name share their counts, so each event has its own."""
+    return re.sub(r"\W", "_", f"sc_{name}_{event}", flags=re.ASCII)
+
+
+def _trigger(event: str) -> str:
+    return f"{EVENTS}/{event}/trigger"
+
+
 def daemons() -> list[Process]:
-    """Time daemons that run."""
-    found = {process.pid: process for name in DAEMONS for process in processes.named(name)}
-    return list(found.values())
+    """Time daemons that run, by their command names."""
+    return [process for process in processes.everyone() if process.comm in DAEMONS]
 
 
 def send(victims: list[dict[str, Any]], number: signal.Signals) -> None:
@@ -78,7 +94,3 @@ def send(victims: list[dict[str, Any]], number: signal.Signals) -> None:
             pass
         finally:
             os.close(handle)
-
-
-def _instance(name: str) -> str:
-    return f"{INSTANCES}/sc-clock-{name}"
