@@ -72,7 +72,7 @@ def test_a_strobe_goes_there_and_back(bench):
 
 @pytest.mark.parametrize("second", ["insert", "delete"])
 def test_a_leap_second_is_repeated_or_left_out(bench, second):
-    trial = bench.attempt({"kind": "clock.leap", "second": second}, under=[WATCH.format(n=70, s=0.05)])
+    trial = bench.attempt({"kind": "clock.leap", "second": second}, under=[WATCH.format(n=100, s=0.05)])
     trial.proven()
     seen = offsets(trial.said[0])
     moved = {"insert": -1, "delete": 1}[second]
