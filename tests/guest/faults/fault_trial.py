@@ -166,7 +166,8 @@ async def abandon(
     waited = 'until [ -z "$(ls /run/stormcell/receipts/*.json 2>/dev/null)" ]; do sleep 0.1; done'
     await sandbox.exec(waited, timeout=60, check=True)
     # the loads outlive their runner
-    kill = "for group in $(find /sys/fs/cgroup/stormcell -type d -name '*.*'); do echo 1 > $group/cgroup.kill; done"
+    inner = "find /sys/fs/cgroup/stormcell/exec -mindepth 2 -maxdepth 2 -type d"
+    kill = f"for group in $({inner}); do echo 1 > $group/cgroup.kill; done"
     await sandbox.exec(kill, check=True)
 
 
