@@ -11,7 +11,8 @@ ORDERS := examples/orders/experiments
 DEMO := $(addprefix $(ORDERS)/,$(addsuffix .yaml, \
 	slow-database-first slow-database-fixed dark-database-first dark-database-fixed refused-database-first \
 	full-aof-first full-aof-fixed full-wal-fixed killed-database-first killed-database-fixed \
-	clock-forward-first clock-forward-fixed squeezed-database-fixed lossy-network-fixed no-names-fixed power-cut-fixed))
+	clock-forward-first clock-forward-fixed squeezed-database-fixed lossy-network-fixed \
+	hung-database-fixed two-troubles-fixed no-names-fixed power-cut-fixed))
 
 help:
 	@echo "make demo    run the experiments of examples/orders in real microVMs"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from stormcell.faults import CATALOGUE
 from tests.e2e.stormcell_command import COMMAND, ROOT, stormcell
 
 README = (ROOT / "README.md").read_text()
@@ -13,15 +14,17 @@ COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", README, re
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
-def write_experiment(folder):
-    (block,) = re.findall(r"```yaml\n(.*?)```", README, re.S)
-    name = re.match(r"# (\S+\.yaml)\n", block)
-    assert name
-    (folder / name[1]).write_text(block)
+def write_experiments(folder):
+    blocks = re.findall(r"```yaml\n(.*?)```", README, re.S)
+    assert blocks
+    for block in blocks:
+        name = re.match(r"# (\S+\.yaml)\n", block)
+        assert name
+        (folder / name[1]).write_text(block)
 
 
 def test_the_commands_one_after_another(home, tmp_path):
-    write_experiment(tmp_path)
+    write_experiments(tmp_path)
     sandbox = ""
     assert len(COMMANDS) >= 10
     for line in COMMANDS:
@@ -35,7 +38,7 @@ def test_the_commands_one_after_another(home, tmp_path):
 
 @pytest.mark.parametrize("code", PYTHON)
 def test_the_python_examples(home, tmp_path, code):
-    write_experiment(tmp_path)
+    write_experiments(tmp_path)
     (tmp_path / "example.py").write_text(code)
     import os
 
@@ -56,6 +59,11 @@ def test_every_command_is_in_the_readme():
     assert len(listed) >= 8
     for name in listed:
         assert f"`{name}" in README
+
+
+def test_every_fault_is_in_the_readme():
+    missing = [kind for kind, fault in CATALOGUE.items() if f"`{kind}`" not in README and not fault.unavailable]
+    assert missing == []
 
 
 def test_the_make_targets_exist():
