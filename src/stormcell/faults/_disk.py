@@ -48,7 +48,7 @@ class Filler(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls of other processes than ours, since the filling began."""
-        return sum(numbers(told(after).get("refused")).values())
+        return max(0, sum(numbers(told(after).get("refused")).values()))
 
     def conflicts(self, other: Fault) -> str | None:
         """Two that fill one folder."""

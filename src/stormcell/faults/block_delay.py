@@ -56,7 +56,7 @@ class BlockDelay(BlockFault):
     def acted(self, during: Reading, after: Reading) -> int:
         """Slow ones that are done, and those that wait now."""
         waiting = told(after).get("waiting")
-        return met(after).get("slow", 0) + (waiting if isinstance(waiting, int) else 0)
+        return max(0, met(after).get("slow", 0) + (waiting if isinstance(waiting, int) else 0))
 
     def cannot_know(self) -> tuple[str, ...]:
         """Resolution."""
