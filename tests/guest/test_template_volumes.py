@@ -65,7 +65,7 @@ def test_a_folder_is_moved_onto_a_volume_and_back(template, tmp_path):
                 channel,
                 "mkdir -p /srv/app/sub; echo old > /srv/app/sub/file; chown -R nobody /srv/app; chmod 750 /srv/app",
             )
-            refused = await shell(channel, f"cd /srv/app; sleep 60 & {make}")
+            refused = await shell(channel, f"cd /srv/app; sleep 60 >/dev/null 2>&1 & {make}")
             assert not refused.ok
             assert b"/srv/app is in use by " in refused.output
             assert b"sleep[" in refused.output

@@ -33,6 +33,8 @@ _MOVING = re.compile(
     r"net/ipv4/(route/flush|tcp_fastopen_key|.*stable_secret)|net/ipv6/conf/.*(stable_secret|/mtu)|"
     r"net/netfilter/nf_conntrack_count|vm/(stat_refresh|compact_memory|drop_caches))\Z"
 )
+_OURS = "stormcell"
+"""Programs of faults are pinned there before the act, switched off; each fault judges its own."""
 _FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/timezone")
 
 
@@ -52,7 +54,7 @@ def take(run: Run) -> Inventory:
         "files": _files,
         "swaps": _swaps,
         "processors": lambda: {"online": _text("/sys/devices/system/cpu/online")},
-        "programs": lambda: dict.fromkeys(_names("/sys/fs/bpf"), "pinned"),
+        "programs": lambda: {name: "pinned" for name in _names("/sys/fs/bpf") if name != _OURS},
         "processes": _processes,
     }
     found: Inventory = {}

@@ -14,6 +14,8 @@ from stormcell.guest.running import Run, Runnery
 from stormcell.guest.spawn import OURS, SEARCH_PATH
 
 MODULES = "/lib/modules"
+QUIET = {"ifb": "numifbs=0", "dummy": "numdummies=0"}
+"""Modules that make devices when they are loaded, and how they are kept from it."""
 
 
 def missing(needs: Mapping[str, Sequence[str]], run: Run) -> list[str]:
@@ -34,7 +36,7 @@ def _module(name: str, run: Run) -> str | None:
     plain = name.replace("-", "_")
     if os.path.isdir(f"/sys/module/{plain}") or plain in _builtin():
         return None
-    done = run({"argv": ["modprobe", "--", name], "timeout_s": 30.0})
+    done = run({"argv": ["modprobe", "--", name, *filter(None, [QUIET.get(name)])], "timeout_s": 30.0})
     if done.outcome == 0:
         return None
     return f"cannot be loaded ({done.output()['err'].strip()[-200:] or f'modprobe: exit {done.outcome}'})"

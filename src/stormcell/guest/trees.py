@@ -157,7 +157,8 @@ class Forest:
             return MarkedTree()
         self._full = [tree for tree in self._full if not tree.remove()]
         number, self._next = self._next, self._next + 1
-        return Cgroup.make(f"{self._root}/{os.getpid()}.{number}")
+        # several processes plant below one root; the fixed width keeps their numbers apart
+        return Cgroup.make(f"{self._root}/{os.getpid()}{number:08}")
 
     def fell(self, tree: Tree) -> None:
         """The command is over; what it left running in the background keeps its cgroup."""
@@ -173,7 +174,6 @@ class Forest:
                 left = Cgroup(entry.path)
                 left.kill(None)
                 self._full.append(left)
-                self._next = max(self._next, int(entry.name) + 1)
 
 
 def _write(path: str, text: str) -> None:

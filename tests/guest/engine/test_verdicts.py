@@ -98,16 +98,28 @@ def test_void_when_the_setup_fails_with_its_output(outcome_of):
     assert "no such thing" in outcome.result.reasons[0].text
 
 
-def test_void_when_a_foreign_qdisc_is_there_and_it_stays(outcome_of):
+def test_a_foreign_qdisc_that_is_there_stays_and_the_fault_acts_beside_it(outcome_of):
     foreign = {
         "name": "foreign",
         "command": {"run": "tc qdisc show dev lo", "match": "tbf 77:"},
         "expect": {"matches": True},
     }
     setup = [{"run": "tc qdisc add dev lo root handle 77: tbf rate 1gbit burst 1mb latency 50ms"}]
-    outcome = outcome_of(DELAY, foreign, setup=setup)
+    ping = {"name": "ping", "command": {"run": "ping -c 2 -W 2 127.0.0.1"}, "expect": {"exit_code": 0}}
+    outcome = outcome_of(DELAY, foreign, ping, setup=setup)
+    assert outcome.verdict == "survived", outcome.result.reasons
+
+
+def test_void_when_the_place_of_the_fault_is_taken_and_it_stays(outcome_of):
+    mine = {
+        "name": "mine",
+        "command": {"run": "nft list table netdev stormcell_net_drop_1"},
+        "expect": {"exit_code": 0},
+    }
+    setup = [{"run": "nft add table netdev stormcell_net_drop_1; nft add chain netdev stormcell_net_drop_1 mine"}]
+    outcome = outcome_of({"kind": "net.drop", "device": "lo", "remote_port": 9}, mine, setup=setup)
     assert outcome.verdict == "void"
-    assert codes(outcome)[0] == "apply_failed"
+    assert codes(outcome)[0] in ("apply_failed", "not_in_force")
 
 
 def test_void_when_pid_1_was_to_be_killed_from_inside(outcome_of):

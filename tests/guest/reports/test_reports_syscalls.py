@@ -97,6 +97,7 @@ def test_49_recovery_leaves_no_dead_mount(disk, way):
     """IOChaos: a FUSE file system over the folder; the recovery ends its server and looks no further."""
     if way == "ours":
         spec = {"kind": "file.errno", "service": "victim", "path": DISK, "operation": "stat", "errno": "EIO"}
+        disk.run(f"{JOIN} true")
         trial = disk.attempt(spec, under=[f"{JOIN} stat {DISK}/old"])
         trial.proven()
         assert "Input/output error" in trial.said[0]
@@ -111,7 +112,7 @@ def test_49_recovery_leaves_no_dead_mount(disk, way):
         "counter": "cat /srv/fuse.asked || echo 0",
     }  # fmt: skip
     trial = disk.attempt(naive, under=[f"stat {DISK} > /dev/null; true"])
-    assert "Transport endpoint is not connected" in disk.run(f"stat {DISK} 2>&1; true")
+    assert "Transport endpoint is not connected" in disk.run(f"ls {DISK} 2>&1; true")
     assert trial.receipt.clean is False, "what the kernel still shows is no clean undo"
 
 
