@@ -158,7 +158,7 @@ def test_after_sigkill_gc_finds_and_removes_all_with_evidence(home, files, momen
 def test_a_dry_run_starts_nothing(home, files):
     done = stormcell("run", "--dry-run", files / "quick.yaml", home=home)
     assert done.returncode == 0
-    assert "qdisc add dev lo root" in done.stdout
+    assert "netem delay" in done.stdout
     assert not (home / "state").exists()
 
 

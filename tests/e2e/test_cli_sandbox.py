@@ -153,8 +153,8 @@ def test_signals_reach_the_command(sandbox, number):
 
 
 def test_ctrl_c_again_and_again_ends_what_does_not_heed_it(sandbox):
-    # a shell makes a background child ignore SIGINT; it holds the outputs open
-    words = [*PROGRAM, "exec", sandbox, "--", "sh", "-c", "sleep 777 & echo ready; sleep 778"]
+    # the child ignores SIGINT before it says that it is ready, and holds the outputs open
+    words = [*PROGRAM, "exec", sandbox, "--", "sh", "-c", "(trap '' INT; echo ready; exec sleep 777) & sleep 778"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None and child.stderr is not None
         assert child.stdout.readline() == b"ready\n"
