@@ -49,7 +49,7 @@ def main(parts: list[str]) -> int:
         if part == "sandboxes":
             record |= asyncio.run(sandboxes.measure(template, RUNS))
         elif part == "faults":
-            record["faults"] = faults.measure(template)
+            record["faults"] = record.get("faults", {}) | faults.measure(template)
         else:
             record["exactness"] = exactness.measure(template, RUNS)
         RESULTS.parent.mkdir(exist_ok=True)
