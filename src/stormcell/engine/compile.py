@@ -86,6 +86,8 @@ def _middle(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list
         steps.append(WaitStep(id="schedules", phase="under", schedules=True))
     for item in reversed(disturbances):
         steps.append(UndoStep(id=f"undo.{item.id}", phase="undo", on=_carrier(item), fault=item.id))
+        if item is not disturbances[0]:
+            steps.append(InventoryStep(id=f"inventory.{item.id}", phase="undo", label="between"))
     steps += _unload(experiment, "undo")
     steps += _recovery(experiment)
     steps.append(InventoryStep(id="inventory.undone", phase="end", label="undone"))

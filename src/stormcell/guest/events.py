@@ -14,7 +14,7 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
     receipt    fault, undo: written before the act, placeholders filled in
     applied    fault, ok, outputs
     undone     fault, ok, outputs
-    inventory  label: before {sizes} | undone {differences: [{what, name, before, undone}]}
+    inventory  label: before {sizes} | between, undone {differences: [{what, name, before, undone}]}
     moment     fault, number, do, level: a turn of a schedule begins
     over       fault: its schedule is at its end, and leaves it in force
     abort      condition, checks, text: an abort condition is met

@@ -200,6 +200,8 @@ def _not_undone(case: Case) -> Iterator[str]:
 def _left_behind(case: Case) -> Iterator[str]:
     """Whatever in the guest is not as it was before the first act, whoever changed it."""
     for event in case.of("inventory", "guest"):
+        if event.get("label") != "undone":
+            continue
         found = [item for item in event.get("differences") or () if isinstance(item, Mapping)]
         for item in found[:MOST_NAMED]:
             was, now = (_short(item.get(key)) for key in ("before", "undone"))

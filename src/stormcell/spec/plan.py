@@ -70,10 +70,13 @@ class ApplyStep(_Step):
 
 
 class InventoryStep(_Step):
-    """What the guest consists of: kept with the label `before`, compared with that under any other label."""
+    """What the guest consists of: kept with the label `before`, compared with that under any other label.
+
+    `between`: after the undo of one fault while others are in force, so that differences are to be expected.
+    """
 
     do: Literal["inventory"] = "inventory"
-    label: Literal["before", "undone"]
+    label: Literal["before", "between", "undone"]
 
 
 class WatchStep(_Step):

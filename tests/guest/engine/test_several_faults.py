@@ -42,6 +42,10 @@ def test_together_each_with_its_own_receipt_and_nothing_left(outcome_of):
     assert [e["do"] for e in events(outcome, "moment") if e["fault"] == "busy"] == ["apply", "undo"] * 2
     (last,) = [e for e in events(outcome, "inventory") if e["label"] == "undone"]
     assert last["differences"] == []
+    between = [e for e in events(outcome, "inventory") if e["label"] == "between"]
+    assert len(between) == 2
+    assert {item["what"] for item in between[-1]["differences"]} <= {"links", "rules", "queues"}  # the delay's own
+    assert between[-1]["differences"]
 
 
 def test_void_when_one_of_two_touched_nothing(outcome_of):

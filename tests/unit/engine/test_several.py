@@ -28,6 +28,7 @@ def test_each_knows_its_name_and_number(tmp_path):
     assert [(item.id, item.fault.number) for item in loaded.disturbances] == [("late", 1), ("old", 2)]
     plan = compile_plan(loaded.experiment, loaded.disturbances)
     ids = [step.id for step in plan.steps]
+    assert ids[ids.index("undo.old") + 1] == "inventory.old"
     assert ids.index("apply.late") < ids.index("apply.old") < ids.index("undo.old") < ids.index("undo.late")
 
 
