@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -152,6 +153,25 @@ def _not_in_force(case: Case) -> Iterator[str]:
             yield f"the kernel does not show {receipt.kind} in force as it was asked for"
 
 
+def _missed(case: Case) -> Iterator[str]:
+    """Of a fault with a schedule: some probe in the guest must have looked while it was in force."""
+    looks = [(_time(e.get("began")), _time(e.get("t"))) for e in case.of("probe", "guest") if e.get("phase") == "under"]
+    for fault, receipt in _begun(case):
+        if not case.plan.faults[fault].moments or not looks:
+            continue
+        ends = [_time(e.get("at")) for e in case.of("undone", "guest") if e.get("fault") == fault]
+        acts = [e for e in case.of("applied", "guest") if e.get("fault") == fault and e.get("ok")]
+        spans = [
+            (at, min([end for end in ends if end >= at], default=math.inf)) for at in (_time(e.get("at")) for e in acts)
+        ]
+        if spans and not any(began < end and at < ended for began, ended in looks for at, end in spans):
+            yield f"no probe in the guest looked while {receipt.kind} ({fault}) was in force; measure for longer"
+
+
+def _time(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
 def _never_acted(case: Case) -> Iterator[str]:
     for _, receipt in _begun(case):
         if receipt.acted is not None and receipt.acted <= 0:
@@ -272,6 +292,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Verdict.VOID, "apply_failed", _apply_failed),
     Rule(Verdict.VOID, "not_in_force", _not_in_force),
     Rule(Verdict.VOID, "never_acted", _never_acted),
+    Rule(Verdict.VOID, "missed", _missed),
     Rule(Verdict.VOID, "receipt_missing", _receipt_missing),
     Rule(Verdict.VOID, "guest_disagrees", _disagree),
     Rule(Verdict.FAILED, "not_recovered", _not_undone),

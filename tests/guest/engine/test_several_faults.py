@@ -32,7 +32,8 @@ def test_together_each_with_its_own_receipt_and_nothing_left(outcome_of):
         "busy": {**BUSY, "schedule": pulse},
         "old": {"kind": "clock.jump", "by": "-1h", "schedule": {"at": "300ms", "lasts": "1s"}},
     }
-    outcome = outcome_of(None, PING, faults=faults, load=[SPIN])
+    long = {**PING, "command": {"run": "ping -c 30 -i 0.2 -W 2 127.0.0.1"}}
+    outcome = outcome_of(None, long, faults=faults, load=[SPIN])
     assert outcome.verdict == "survived", outcome.result.reasons
     assert [(f.fault, f.in_force, bool(f.acted), f.clean) for f in outcome.result.faults] == [
         ("late", True, True, True),

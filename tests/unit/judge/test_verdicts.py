@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stormcell.judge import verdict as verdict_module
 from stormcell.judge.rules import HOST_LOSSES, RULES, STOPS
 from stormcell.judge.verdict import judge
-from stormcell.spec.plan import Plan
+from stormcell.spec.plan import Moment, Plan
 from stormcell.spec.probe import tolerances
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Prediction, Result, Verdict
@@ -116,6 +116,16 @@ def aborted(**receipt_changes: Any) -> Run:
     return plan, story.events, receipt(plan, **receipt_changes)
 
 
+def scheduled(at: float, end: float) -> Run:
+    """A fault with a schedule, in force from `at` to `end` of a run whose probes looked early."""
+    plan, events, receipts = run()
+    fault = plan.faults["fault"].model_copy(update={"moments": (Moment(at_s=at, do="apply"),)})
+    for event in events:
+        event |= {"at": at} if event["event"] == "applied" else {"at": end} if event["event"] == "undone" else {}
+        event |= {"began": event["t"] - 0.05} if event["event"] == "probe" else {}
+    return plan.model_copy(update={"faults": {"fault": fault}}), events, receipts
+
+
 def unmeasured_under() -> Run:
     plan = guest_plan()
     bare = plan.model_copy(update={"steps": tuple(s for s in plan.steps if s.phase != "under")})
@@ -214,6 +224,7 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "the watchdog was faster": (lambda: stopped("under.rows", "ttl"), VOID, "ttl"),
     "a condition ended it before the fault acted": (lambda: aborted(acted=0), VOID, "never_acted"),
     "a condition ended it without a receipt": (lambda: aborted(in_force=None), VOID, "receipt_missing"),
+    "a schedule between two looks": (lambda: scheduled(40.0, 50.0), VOID, "missed"),
     "not in force": (lambda: with_receipt(in_force=False), VOID, "not_in_force"),
     "never acted": (lambda: with_receipt(acted=0), VOID, "never_acted"),
     "a signal that init ignores": (lambda: crash(in_force=False, what="exit"), VOID, "not_in_force"),
@@ -470,3 +481,7 @@ def test_a_judge_that_fails_answers_unknown(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_bounds_of_the_story_are_what_the_rows_assume() -> None:
     assert [bound.text for bound in (*WEB, *ROWS)] == [">= 90%", "<= 500ms", ">= 10"]
+
+
+def test_a_schedule_that_a_probe_met_counts() -> None:
+    assert judge(*scheduled(0.0, 50.0)).verdict == Verdict.SURVIVED
