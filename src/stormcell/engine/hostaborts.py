@@ -29,9 +29,8 @@ async def _until_met(plan: Plan, abort: PlannedAbort, ports: Mapping[str, int], 
     while True:
         looks += 1
         spec, taken = await measure_spec(kind, abort.spec, ports, f"{plan.seed}/abort/{abort.name}/{looks}")
-        met = [check for check in measure.checks(measure.metrics(kind, spec, taken.samples), bounds) if check["holds"]]
+        met, said = measure.met(measure.metrics(kind, spec, taken.samples), bounds)
         if met:
-            said = ", ".join(f"{check['metric']} is {check['measured']:g} ({check['wanted']})" for check in met)
             text = f"{abort.name}, from the host: {said} (n = {len(taken.samples)})"
             log("abort", condition=abort.name, checks=met, text=text)
             return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stormcell.faults._fields import Documented, GuestPath
-from stormcell.spec.fault import Act, Needs, Reading
+from stormcell.spec.fault import Needs
 
 
 class MachineUnplug(Documented):
@@ -24,15 +24,3 @@ class MachineUnplug(Documented):
 
     path: GuestPath
     """A path on the disk."""
-
-    def plan(self) -> Act:
-        """Nothing."""
-        return Act(apply=(), undo=(), read=())
-
-    def in_force(self, before: Reading, during: Reading) -> bool:
-        """Never."""
-        return False
-
-    def acted(self, during: Reading, after: Reading) -> int:
-        """Nothing."""
-        return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stormcell.faults._fields import Documented
-from stormcell.spec.fault import Act, Needs, Reading
+from stormcell.spec.fault import Needs
 
 
 class SyscallFailslab(Documented):
@@ -25,15 +25,3 @@ class SyscallFailslab(Documented):
     """A service of the template."""
     rate: str
     """Chance of each allocation."""
-
-    def plan(self) -> Act:
-        """Nothing."""
-        return Act(apply=(), undo=(), read=())
-
-    def in_force(self, before: Reading, during: Reading) -> bool:
-        """Never."""
-        return False
-
-    def acted(self, during: Reading, after: Reading) -> int:
-        """Nothing."""
-        return 0

@@ -21,9 +21,8 @@ def work(aborts: Sequence[Mapping[str, Any]], kinds: Mapping[str, str], seed: in
                     continue
                 found, why = _measure(child, abort, kinds, f"{seed}/abort.{number}")
                 due[number] = child.lifeline.now() + abort["every_s"]
-                met = [check for check in measure.checks(found, abort["bounds"]) if check["holds"]]
+                met, text = measure.met(found, abort["bounds"])
                 if met:
-                    text = ", ".join(f"{c['metric']} is {c['measured']:g} ({c['wanted']})" for c in met)
                     child.emit("abort", condition=abort["name"], checks=met, text=f"{abort['name']}: {text}{why}")
                     return
             child.lifeline.sleep(max(0.01, min(due) - child.lifeline.now()))

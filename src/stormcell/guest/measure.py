@@ -105,6 +105,12 @@ def checks(found: Mapping[str, float | None], bounds: Sequence[Bound]) -> list[d
     return result
 
 
+def met(found: Mapping[str, float | None], bounds: Sequence[Bound]) -> tuple[list[dict[str, Any]], str]:
+    """The bounds that hold, and a phrase that says so: for conditions that must not become true."""
+    holding = [check for check in checks(found, bounds) if check["holds"]]
+    return holding, ", ".join(f"{c['metric']} is {c['measured']:g} ({c['wanted']})" for c in holding)
+
+
 def holds(found: Mapping[str, float | None], bounds: Sequence[Bound]) -> bool:
     """All bounds, and there is at least one."""
     done = checks(found, bounds)

@@ -106,6 +106,13 @@ class Offspring:
         self._heard(said)
 
 
+def keep_only(*descriptors: int) -> None:
+    """Close what a forked child has no business with: all but these and the standard ones."""
+    kept = sorted({0, 1, 2, *descriptors})
+    for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(low + 1, high)
+
+
 def _live(began: float, work: Callable[[Child], None], control: int, events: int) -> None:
     """The child's whole life; never returns."""
     code = 1
@@ -113,9 +120,7 @@ def _live(began: float, work: Callable[[Child], None], control: int, events: int
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the parent tells; a Ctrl-C goes to the whole group
         signal.set_wakeup_fd(-1)
-        kept = sorted({0, 1, 2, control, events})
-        for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-            os.closerange(low + 1, high)
+        keep_only(control, events)
         lifeline = Lifeline(control)
         lifeline.began = began
         child = Child(lifeline, events)

@@ -100,6 +100,14 @@ def forget_receipt(fault: str) -> None:
         pass
 
 
+def undo_from_receipt(fault: str, run: Run) -> tuple[bool, list[dict[str, Any]]]:
+    """Undo `fault` and, when that worked, forget its receipt. Raises as `load_receipt`."""
+    ok, outputs = undo_all(load_receipt(fault)["undo"], run)
+    if ok:
+        forget_receipt(fault)
+    return ok, outputs
+
+
 def undo_all(undo: Sequence[Mapping[str, Any]], run: Run) -> tuple[bool, list[dict[str, Any]]]:
     """Run every command, also after one that failed: what can be put back is put back."""
     outputs = [run(command).output() for command in undo]

@@ -17,15 +17,12 @@ def main(argv: list[str]) -> int:
         return 2
     fault = argv[0]
     try:
-        receipt = readings.load_receipt(fault)
+        ok, outputs = readings.undo_from_receipt(fault, Runnery(Lifeline(None)).run)
     except FileNotFoundError:
         sys.stderr.write(f"stormcell-guest: no receipt of '{fault}': it was never begun, or it is undone\n")
         return 2
     except (OSError, ValueError) as error:
         sys.stderr.write(f"stormcell-guest: the receipt of '{fault}' cannot be read: {error}\n")
         return 2
-    ok, outputs = readings.undo_all(receipt["undo"], Runnery(Lifeline(None)).run)
-    if ok:
-        readings.forget_receipt(fault)
     sys.stdout.write(json.dumps({"fault": fault, "ok": ok, "outputs": outputs}) + "\n")
     return 0 if ok else 1

@@ -16,6 +16,7 @@ from typing import Any
 
 from stormcell.guest import readings
 from stormcell.guest.lifeline import Lifeline
+from stormcell.guest.offspring import keep_only
 from stormcell.guest.running import Runnery
 
 CGROUP = "/sys/fs/cgroup/stormcell/watchdog"
@@ -59,9 +60,7 @@ def _live(runner: int, ttl: float, disarm: int, notice: int) -> None:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         _apart()
-        kept = sorted({0, 1, 2, runner, disarm, notice})
-        for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
-            os.closerange(low + 1, high)
+        keep_only(runner, disarm, notice)
         os.write(notice, b".")
         poll = select.poll()
         for fd in (runner, disarm):
@@ -88,16 +87,11 @@ def _said(disarm: int) -> bool:
 
 
 def _apart() -> None:
-    """Out of the runner's cgroup, which is killed with it; never the victim of the OOM killer."""
+    """Out of the runner's cgroup, which is killed with it. The runner's OOM score is inherited."""
     try:
         os.makedirs(CGROUP, exist_ok=True) if os.path.isdir(os.path.dirname(CGROUP)) else None
         with open(f"{CGROUP}/cgroup.procs", "w", encoding="ascii") as file:
             file.write("0")
-    except OSError:
-        pass
-    try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write("-1000")
     except OSError:
         pass
 
@@ -108,15 +102,12 @@ def undo_everything(why: str) -> list[dict[str, Any]]:
     run = Runnery(Lifeline(None)).run
     for fault in readings.receipts_there():
         try:
-            receipt = readings.load_receipt(fault)
+            ok, outputs = readings.undo_from_receipt(fault, run)
         except FileNotFoundError:  # undone by somebody else meanwhile
             continue
         except (OSError, ValueError) as error:
             done.append({"fault": fault, "recovered_by": why, "ok": False, "text": str(error)})
             continue
-        ok, outputs = readings.undo_all(receipt["undo"], run)
-        if ok:
-            readings.forget_receipt(fault)
         done.append({"fault": fault, "recovered_by": why, "ok": ok, "outputs": outputs})
     path = os.path.join(os.path.dirname(readings.receipt_path("x")), REPORT)
     if done:
