@@ -47,3 +47,11 @@ def recorded(*kinds: str) -> list[Recorded]:
 def one(name: str) -> Recorded:
     """By file name."""
     return Recorded(READINGS / f"{name}.json")
+
+
+def compares(name: str, other: dict[str, Any]) -> None:
+    """The readings of a recording show its own parameters, and no others; None in `other` takes one away."""
+    record = one(name)
+    spec = {key: value for key, value in {**record.spec, **other}.items() if value is not None}
+    assert record.fault.in_force(record.before, record.during)
+    assert not faults.parse(spec).in_force(record.before, record.during)
