@@ -18,6 +18,12 @@ CPU = {
 }
 NETWORK = "n0"
 """The id of the network back end; the guest's one card hangs on it."""
+DISK = "d0"
+"""The node of the disk's overlay. A fork puts another on top of it: `Machine.disk_node` tells which one is."""
+LATER = "later"
+"""The empty disk that a waiting machine has until it is told which one to go on with."""
+CARD = "disk0"
+"""The id of the guest's block device."""
 CONSOLE_BYTES = 256 * 1024
 """The console is kept in a ring inside QEMU and read over QMP: an endless writer fills neither the host's disk nor
 its memory, nobody has to read along, and the last bytes are the ones that stay. A file would need a watchdog, a pipe
@@ -60,7 +66,7 @@ def forward_option(forward: Forward) -> str:
 
 
 def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incoming: bool) -> list[str]:
-    """The whole command line. `incoming` waits for a device state instead of booting."""
+    """The whole command line. `incoming` waits for a disk and a device state instead of booting."""
     shape = spec.shape
     accel = "tcg,thread=multi" if shape.accel == "tcg" else "kvm"
     share = "on" if spec.share else "off"
@@ -100,14 +106,30 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
             "-chardev", f"socket,id=q{index},fd={fd},server=on,wait=off",
             "-mon", f"chardev=q{index},mode=control",
         ]
-    # a killed VMM loses no page that the guest flushed: QEMU hands its qcow2 tables to the host's page cache on a
-    # guest flush even so; only a power cut of the host could, and no sandbox outlives that
-    argv += [
-        "-blockdev", "driver=qcow2,node-name=d0,cache.direct=off,cache.no-flush=on,file.driver=file,"
-                     f"file.cache.direct=off,file.cache.no-flush=on,file.filename={comma(spec.disk)}",
-        "-device", "virtio-blk-device,drive=d0",
-    ]
+    argv += ["-blockdev", _disk_option(None if incoming else spec.disk)]
+    argv += ["-device", f"virtio-blk-device,id={CARD},drive={LATER if incoming else DISK}"]
+    # the state of a fork comes without the section that this would add; template states do as well, so that any
+    # waiting machine can go on from either (their QEMU and its arguments are compared by digest)
+    argv += ["-global", "migration.send-configuration=off"]
     # fmt: on
     if incoming:
         argv += ["-incoming", "defer"]
     return argv
+
+
+def _disk_option(disk: Path | None) -> str:
+    """A killed VMM loses no page that the guest flushed: QEMU hands its qcow2 tables to the host's page cache on a
+    guest flush even so; only a power cut of the host could, and no sandbox outlives that."""
+    if disk is None:
+        return f"driver=null-co,node-name={LATER},read-zeroes=on,size={1 << 30}"
+    return (
+        f"driver=qcow2,node-name={DISK},cache.direct=off,cache.no-flush=on,file.driver=file,"
+        f"file.cache.direct=off,file.cache.no-flush=on,file.filename={comma(disk)}"
+    )
+
+
+def overlay_node(name: str, disk: Path) -> dict[str, object]:
+    """The same as an argument of QMP's `blockdev-add`."""
+    cache = {"direct": False, "no-flush": True}
+    file = {"driver": "file", "filename": str(disk), "cache": cache}
+    return {"driver": "qcow2", "node-name": name, "cache": cache, "file": file}

@@ -19,15 +19,16 @@ from stormcell.spec.home import private_folder
 
 @dataclass(frozen=True)
 class Launched:
-    """A process that was started. `state_fd` is the number that the device state's file has inside it."""
+    """A process that was started."""
 
     identity: ProcessIdentity
     pidfd: int
-    state_fd: int
 
 
-def launch(spec: MachineSpec, folder: Path, state: Path | None) -> Launched:
-    """Start QEMU in `folder`. Raises HostError, NoSpace, MissingTool, MachineError; a failure leaves no process.
+def launch(spec: MachineSpec, folder: Path, *, incoming: bool) -> Launched:
+    """Start QEMU in `folder`, to boot or to wait for what it goes on from; a failure leaves no process.
+
+    Raises HostError, NoSpace, MissingTool, MachineError.
 
     The process holds a lock on `folder/lock` for as long as it lives, and its pid and start time are in `folder/pid`.
     """
@@ -35,13 +36,13 @@ def launch(spec: MachineSpec, folder: Path, state: Path | None) -> Launched:
     private_folder(folder)
     try:
         with ExitStack() as ours:
-            return _launch(qemu.path, spec, folder, state, ours)
+            return _launch(qemu.path, spec, folder, incoming, ours)
     except OSError as error:
         kind = NoSpace if error.errno == 28 else HostError
         raise kind("the machine cannot be started", where=str(folder), detail=str(error)) from error
 
 
-def _launch(qemu: Path, spec: MachineSpec, folder: Path, state: Path | None, ours: ExitStack) -> Launched:
+def _launch(qemu: Path, spec: MachineSpec, folder: Path, incoming: bool, ours: ExitStack) -> Launched:
     def opened(path: Path, flags: int) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
         ours.callback(os.close, fd)
@@ -60,12 +61,10 @@ def _launch(qemu: Path, spec: MachineSpec, folder: Path, state: Path | None, our
         kind: [ours.enter_context(listen(folder / f"{kind}.{n}.sock")) for n in range(count)] for kind, count in kinds
     }
     passed = [end.fileno() for ends in sockets.values() for end in ends] + [lock]
-    if state is not None:
-        passed.append(opened(state, os.O_RDONLY))
     # numbers above all of ours, so that no dup2 in the child overwrites a descriptor that is still to be passed
     inherited = {fd: number for number, fd in enumerate(passed, start=max(*passed, log) + 1)}
     ends = Ends(*([inherited[end.fileno()] for end in sockets[kind]] for kind, _ in kinds))
-    argv = qemu_argv(qemu, spec, ends, tsc_khz=tsc_khz(), incoming=state is not None)
+    argv = qemu_argv(qemu, spec, ends, tsc_khz=tsc_khz(), incoming=incoming)
     pid = spawn(argv, folder, inherited, log)
     pidfd = os.pidfd_open(pid)  # our child, not reaped: the pid cannot be another's
     try:
@@ -75,4 +74,4 @@ def _launch(qemu: Path, spec: MachineSpec, folder: Path, state: Path | None, our
         reap(pidfd)
         os.close(pidfd)
         raise
-    return Launched(identity, pidfd, inherited[passed[-1]] if state is not None else -1)
+    return Launched(identity, pidfd)

@@ -6,15 +6,17 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from stormcell.machine import console, network
-from stormcell.machine.argv import NETWORK
+from stormcell.machine.argv import CARD, DISK, NETWORK, forward_option, overlay_node
+from stormcell.machine.capture import Capture, capture
 from stormcell.machine.channel import Channel
 from stormcell.machine.events import ENDED, EventLog, end_reason
-from stormcell.machine.launch import Launched, launch
+from stormcell.machine.launch import launch
 from stormcell.machine.model import (
     AGENT_PORTS,
     ExitEvidence,
@@ -23,8 +25,9 @@ from stormcell.machine.model import (
     ProcessIdentity,
     Shape,
 )
+from stormcell.machine.pages import Pages, put_in, region
 from stormcell.machine.process import has_ended, open_pidfd, process_state, read_identity, reap, wait_ended
-from stormcell.machine.qmp import Monitor, open_for_writing
+from stormcell.machine.qmp import Monitor, open_for_reading, open_for_writing
 from stormcell.machine.sockets import Slot
 from stormcell.spec.errors import MachineDied, MachineError, SandboxNotFound, StormcellError
 
@@ -32,6 +35,8 @@ __all__ = ["ExitEvidence", "Forward", "Machine", "MachineSpec", "ProcessIdentity
 
 LOAD_S = 60.0
 """Loading a device state takes milliseconds; a host that swaps may need longer."""
+FLATTEN_S = 600.0
+"""Joining a disk's layers copies them: as long as a slow disk takes for what one guest wrote."""
 DEATH_S = 30.0
 """A process that got SIGKILL is gone at once, unless the host's disk is stuck."""
 CAPABILITIES = [{"capability": name, "state": True} for name in ("x-ignore-shared", "events")]
@@ -65,19 +70,42 @@ class Machine:
 
         Raises MissingTool, PortTaken, MachineDied (QEMU's own words in `detail`), MachineError.
         """
-        launched = launch(spec, folder, state)
+        if state is None:
+            return await cls._launched(spec, folder, incoming=False)
+        machine = await cls.ahead(spec, folder)
+        try:
+            await machine.load(spec.disk, state)
+            await machine.cont()
+        except BaseException as error:
+            await machine.given_up(error)
+            raise
+        return machine
+
+    @classmethod
+    async def ahead(cls, spec: MachineSpec, folder: Path) -> Self:
+        """A process that waits for `load`, its memory mapped and its disk empty; `spec.disk` is not looked at.
+
+        Raises as `start` does; a failure leaves no process.
+        """
+        return await cls._launched(spec, folder, incoming=True)
+
+    @classmethod
+    async def _launched(cls, spec: MachineSpec, folder: Path, *, incoming: bool) -> Self:
+        launched = launch(spec, folder, incoming=incoming)
         machine = cls(folder, launched.identity, launched.pidfd)
         machine._forwards = spec.forwards
         try:
-            await machine._connect()
-            if state is not None:
-                await machine._load(launched)
+            machine._monitor = await Monitor.open(folder, machine._on_event)
         except BaseException as error:
-            await machine._abandon()
-            if isinstance(error, StormcellError):
-                raise machine._explained(error) from error
+            await machine.given_up(error)
             raise
         return machine
+
+    async def given_up(self, error: BaseException) -> None:
+        """End a machine that could not begin. Raises `error` with QEMU's own reason where it gave one, else returns."""
+        await self._abandon()
+        if isinstance(error, StormcellError):
+            raise self._explained(error) from error
 
     @classmethod
     async def attach(cls, folder: Path) -> Self:
@@ -90,7 +118,7 @@ class Machine:
             )
         machine = cls(folder, identity, pidfd)
         try:
-            await machine._connect()
+            machine._monitor = await Monitor.open(folder, machine._on_event)
             status = await machine.status()
             if status in ENDED:
                 machine._reason = ENDED[status]
@@ -103,27 +131,41 @@ class Machine:
             raise
         return machine
 
-    async def _connect(self) -> None:
-        self._monitor = await Monitor.open(self.folder, self._on_event)
+    async def load(self, disk: Path, state: Path, own: tuple[Path, Pages] | None = None) -> None:
+        """Make a waiting machine ready to go on from a saved device state, with `disk`; `cont` lets it run.
 
-    async def _load(self, launched: Launched) -> None:
+        `own` is the file behind its memory and the pages that differ from it. Raises MachineError, HostError.
+        """
         monitor = self._running()
+        await monitor.execute("blockdev-add", overlay_node(DISK, disk))
+        # QEMU lets the drive of a device change while it waits (set_drive in hw/core/qdev-properties-system.c)
+        where = {"path": f"/machine/peripheral/{CARD}", "property": "drive"}
+        await monitor.execute("qom-set", where | {"value": DISK})
+        if own is not None:
+            put_in(self.identity, region(self.identity, own[0])[0], own[1])
+        fd = open_for_reading(state)
+        try:
+            await monitor.pass_fd("state", fd)
+        finally:
+            os.close(fd)
         done = self._log.expect(_migration_over)
         await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
-        await monitor.execute("migrate-incoming", {"uri": f"fd:{launched.state_fd}"})
+        await monitor.execute("migrate-incoming", {"uri": "fd:state"})
         await self._migration(done, "the saved state cannot be loaded")
-        await monitor.execute("cont")
 
     async def _migration(self, done: asyncio.Future[dict[str, Any]], what: str) -> None:
-        """Wait until it is over or QEMU is gone."""
+        if (await self._until(done, what, LOAD_S))["data"]["status"] != "completed":
+            raise MachineError(what, where=str(self.folder), detail=self._qemu_words())
+
+    async def _until(self, done: asyncio.Future[dict[str, Any]], what: str, timeout: float) -> dict[str, Any]:
+        """The event. Raises MachineDied when QEMU is gone first, MachineError at the deadline (seconds)."""
         waiting: set[asyncio.Future[Any]] = {done, self._watcher}
-        await asyncio.wait(waiting, timeout=LOAD_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not done.done():
             done.cancel()
             kind = MachineDied if self._watcher.done() else MachineError
             raise kind(what, where=str(self.folder), detail=self._qemu_words())
-        if done.result()["data"]["status"] != "completed":
-            raise MachineError(what, where=str(self.folder), detail=self._qemu_words())
+        return done.result()
 
     # -- what it says ---------------------------------------------------------------------------------------------
 
@@ -229,6 +271,44 @@ class Machine:
     def frozen(self) -> bool:
         """Does the host's kernel show the process as stopped?"""
         return process_state(self.identity) == "T"
+
+    async def forward(self, forwards: Sequence[Forward]) -> None:
+        """Open guest ports on 127.0.0.1. Raises PortTaken, MachineError."""
+        for forward in forwards:
+            words = f"hostfwd_add {NETWORK} {forward_option(forward).removeprefix('hostfwd=')}"
+            said = str(await self._running().execute("human-monitor-command", {"command-line": words})).strip()
+            if said:
+                raise network.refused_port(said) or MachineError("the port cannot be opened", detail=said)
+        self._forwards += tuple(forwards)
+
+    async def disk_node(self) -> tuple[str, Path]:
+        """The node that the guest writes to, and its file."""
+        for device in await self._running().execute("query-block"):
+            if CARD in str(device.get("qdev", "")).split("/"):
+                return str(device["inserted"]["node-name"]), Path(str(device["inserted"]["file"]))
+        raise MachineError("QEMU shows no disk of this machine", where=str(self.folder))
+
+    async def flatten(self, base: Path) -> None:
+        """Pull all that lies between the active overlay and `base` into the overlay, while the guest runs.
+
+        Raises MachineError, MachineDied. Interrupted, it leaves an overlay that is as right as before.
+        """
+        node, _ = await self.disk_node()
+        done = self._log.expect(lambda event: _job_over(event, "flatten"))
+        arguments = {"job-id": "flatten", "device": node, "base": str(base), "auto-dismiss": True}
+        await self._running().execute("block-stream", arguments)
+        event = await self._until(done, "the disk's layers cannot be joined", FLATTEN_S)
+        if event["event"] != "BLOCK_JOB_COMPLETED" or "error" in event["data"]:
+            raise MachineError("the disk's layers cannot be joined", where=str(self.folder), detail=str(event["data"]))
+
+    async def capture(self, memory: Path, state: Path, overlay: Path) -> Capture:
+        """Stop the guest for a moment: device state to `state`, its own pages to a memory file, its disk frozen.
+
+        From then on the guest writes to `overlay`, an empty qcow2 file over the file that `disk_node` showed before.
+        One that was paused stays so. Raises HostError, MachineError, MachineDied; whatever happened, the guest runs
+        on afterwards if it ran before, and writes to the old disk unless the new one took its place.
+        """
+        return await capture(self._running(), self.identity, await self.disk_node(), memory, state, overlay)
 
     async def save_state(self, path: Path) -> None:
         """Stop the guest and write its device state to `path`; RAM is already in the shared memory file.
@@ -345,3 +425,9 @@ def open_gone(identity: ProcessIdentity) -> bool:
 
 def _migration_over(event: dict[str, Any]) -> bool:
     return event.get("event") == "MIGRATION" and event["data"]["status"] in {"completed", "failed", "cancelled"}
+
+
+def _job_over(event: dict[str, Any], job: str) -> bool:
+    return event.get("event") in {"BLOCK_JOB_COMPLETED", "BLOCK_JOB_CANCELLED", "BLOCK_JOB_ERROR"} and (
+        event["data"]["device"] == job
+    )

@@ -94,3 +94,8 @@ class Monitor:
 def open_for_writing(path: Path) -> int:
     """A descriptor of a new private file."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+
+
+def open_for_reading(path: Path) -> int:
+    """A descriptor of a file that is there."""
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
