@@ -14,7 +14,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from stormcell.machine.argv import CPU, SANDBOX, calibration
+from stormcell.machine.argv import CPU, SANDBOX, emulated
 from stormcell.machine.durable import write_atomically
 from stormcell.machine.host import Qemu, find_qemu, kernel_release, tool, tsc_khz
 from stormcell.machine.initramfs import PROBE_LINE, probe_initramfs
@@ -105,7 +105,7 @@ async def try_guest(qemu: Qemu, kernel: Kernel, *, accel: Accel = "kvm", deadlin
 
 
 def _argv(qemu: Qemu, kernel: Kernel, accel: Accel, initrd: Path) -> list[str]:
-    words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", *(calibration(tsc_khz()) if accel == "tcg" else [])]
+    words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", *(emulated(tsc_khz()) if accel == "tcg" else [])]
     # fmt: off
     return [
         # a guest that spins must not outlive us, however we end
