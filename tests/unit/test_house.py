@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 from stormcell.spec import errors
 
 ROOT = Path(__file__).parents[2]
@@ -33,3 +35,9 @@ def test_an_error_says_what_where_rule_and_remedy():
     error = errors.SpecError("it is wrong", where="f.yaml:3", rule="be right", remedy="write it so", detail="a\nb")
     assert str(error) == "f.yaml:3: it is wrong\n  rule: be right\n  remedy: write it so\n  detail:\n    a\n    b"
     assert error.as_dict()["error"] == "SpecError"
+
+
+def test_no_property_fails_for_being_slow():
+    """Hypothesis calls an example of more than 200 ms a failure, and a loaded machine makes any example so slow."""
+    assert settings.default.deadline is None
+    assert HealthCheck.too_slow in settings.default.suppress_health_check

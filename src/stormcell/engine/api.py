@@ -65,11 +65,7 @@ async def run_async(
     loaded = _loaded(experiment, home)
     template = template or await build(loaded.recipe, home=home, progress=on_build)
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
-    folder = RunFolder.create(runs or home.runs, plan.experiment)
-    if loaded.text:
-        folder.write("spec.yaml", loaded.text)
-    folder.write_json("spec.json", loaded.experiment.model_dump(mode="json", by_alias=True))
-    folder.write_json("plan.json", plan.model_dump(mode="json"))
+    folder = _begun(runs or home.runs, loaded, plan)
     conductor = Conductor(plan, template, folder, on_event)
     try:
         await conductor.perform()
@@ -77,6 +73,20 @@ async def run_async(
         folder.close()
         result = _conclude(folder, loaded, plan, conductor.events)
     return Outcome(result, folder.path)
+
+
+def _begun(runs: Path, loaded: Loaded, plan: Plan) -> RunFolder:
+    """The run's folder with what was asked and what is to be done; or none at all, when there is no room for that."""
+    folder = RunFolder.create(runs, plan.experiment)
+    try:
+        if loaded.text:
+            folder.write("spec.yaml", loaded.text)
+        folder.write_json("spec.json", loaded.experiment.model_dump(mode="json", by_alias=True))
+        folder.write_json("plan.json", plan.model_dump(mode="json"))
+    except BaseException:
+        folder.discard()
+        raise
+    return folder
 
 
 def run(

@@ -10,9 +10,11 @@ result.json             the verdict
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -62,6 +64,11 @@ class RunFolder:
                 os.fsync(stream.fileno())
             aside.replace(target)
 
+    def discard(self) -> None:
+        """Nothing was started: leave nothing."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def write_json(self, name: str, value: Any) -> None:
         """The same, as indented JSON."""
         self.write(name, json.dumps(value, indent=1) + "\n")
@@ -82,9 +89,10 @@ class RunFolder:
 
     def close(self) -> None:
         """Let go of the event log."""
-        if self._events is not None:
-            self._events.close()
-            self._events = None
+        events, self._events = self._events, None
+        if events is not None:
+            with contextlib.suppress(OSError):  # what it still holds was told as an error when it was written
+                events.close()
 
     def save_receipts(self, receipts: Mapping[str, Receipt]) -> None:
         """Replace receipts.json."""

@@ -15,7 +15,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from stormcell.spec.errors import SpecError
 
-MAX_BYTES = 1 << 20
+MAX_BYTES = 64 << 10
+"""A person's spec is far smaller, and the parser takes seconds for much more."""
 T = TypeVar("T")
 Path_ = tuple[str | int, ...]
 
@@ -45,7 +46,11 @@ def load(path: Path, what: str = "file") -> Document:
     except OSError as error:
         raise SpecError(f"the {what} cannot be read ({error.strerror})", where=str(path)) from error
     if len(raw) > MAX_BYTES:
-        raise SpecError(f"the {what} is larger than 1 MiB", where=str(path), remedy="is this the right file?")
+        raise SpecError(
+            f"the {what} is larger than {MAX_BYTES >> 10} KiB",
+            where=str(path),
+            remedy="is this the right file? Long scripts belong into files of the template (`files:`)",
+        )
     try:
         return parse(raw.decode(), str(path))
     except UnicodeDecodeError as error:

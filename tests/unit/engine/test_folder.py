@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -38,3 +40,31 @@ def test_a_damaged_plan_is_one_error(tmp_path, content):
 
 def test_a_run_that_ended_before_it_had_receipts_has_none(tmp_path):
     assert read_receipts(tmp_path) == {}
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from stormcell.engine import api
+from stormcell.engine.compile import compile_plan
+from stormcell.engine.load import load_mapping
+from stormcell.spec.errors import NoSpace
+
+loaded = load_mapping({
+    "name": "x", "template": "base", "fault": {"kind": "clock.jump", "by": "1h"},
+    "steady_state": [{"name": "a", "command": {"run": "true"}, "expect": {"exit_code": 0}}],
+})
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    api._begun(Path(sys.argv[1]), loaded, compile_plan(loaded.experiment, loaded.disturbances))
+except NoSpace as error:
+    print(error)
+"""
+
+
+def test_a_start_without_room_leaves_no_folder(tmp_path):
+    """Not one byte may be written to a file, as on a disk that is full."""
+    runs = tmp_path / "runs"
+    done = subprocess.run([sys.executable, "-c", FULL, str(runs)], capture_output=True, text=True, check=True)
+    assert "cannot be written" in done.stdout
+    assert list(runs.iterdir()) == []

@@ -32,6 +32,16 @@ def test_odd_input_is_one_error(text: str, where: str) -> None:
     assert caught.value.where == where
 
 
+def test_a_file_that_is_too_large_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("a: [" + "1," * 40_000 + "]\n")
+    monkeypatch.setattr(yamlfile, "parse", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(SpecError, match="larger than 64 KiB"):
+        yamlfile.load(path)
+
+
 @given(st.text(alphabet="ab<&*!|>%@`'\"\\0ud8 \n\t:-?{}[],#~=.19", max_size=60))
 def test_no_text_makes_the_parser_raise_anything_else(text: str) -> None:
     try:
