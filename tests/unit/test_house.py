@@ -39,5 +39,5 @@ def test_an_error_says_what_where_rule_and_remedy():
 
 def test_no_property_fails_for_being_slow():
     """Hypothesis calls an example of more than 200 ms a failure, and a loaded machine makes any example so slow."""
-    assert settings.default.deadline is None
-    assert HealthCheck.too_slow in settings.default.suppress_health_check
+    assert settings().deadline is None
+    assert HealthCheck.too_slow in settings().suppress_health_check

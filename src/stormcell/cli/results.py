@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stormcell.cli.progress import MARK
 from stormcell.engine.api import Outcome
 from stormcell.spec.probe import METRICS
+from stormcell.spec.receipt import Held
 from stormcell.spec.verdict import FaultResult, ProbeResult, Result, Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 UNITS = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
 HEADINGS = ("experiment", "fault", "verdict", "the kernel's proof", "what was measured", "predicted")
+MOST_CYCLES = 12
 PHASE = {"before": "before", "under": "under the fault", "recovery": "recovery"}
 
 
@@ -90,8 +92,8 @@ def show_result(result: Result, folder: Path) -> None:
     for fault in result.faults:
         named = f"{fault.fault}: " if len(result.faults) > 1 else ""
         console.print(f"\n[bold]{escape(named)}{fault.kind}[/bold]  {escape(_proof(fault))}")
-        for note in fault.notes:
-            console.print(f"  {escape(note)}")
+        for line in (*_held(fault), *fault.notes):
+            console.print(f"  {escape(line)}")
     if result.probes:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("probe", "from", "phase", "n", "measured", "holds"):
@@ -111,9 +113,25 @@ def show_result(result: Result, folder: Path) -> None:
     console.print(f"\nfolder {escape(str(folder))}", soft_wrap=True)
 
 
+def _held(fault: FaultResult) -> list[str]:
+    """How long each level or cycle of a schedule was in force."""
+    known = [held for held in fault.held if held.asked_s is not None]
+    lines = [f"{_cycle(held, len(known))}: {_span(held)}" for held in known[:MOST_CYCLES]]
+    return lines if len(known) <= MOST_CYCLES else [*lines, f"({len(known) - MOST_CYCLES} more)"]
+
+
+def _cycle(held: Held, of: int) -> str:
+    return held.level or ("in force" if of == 1 else f"in force, time {held.cycle + 1}")
+
+
+def _span(held: Held) -> str:
+    had = "never" if held.had_s is None else _number(held.had_s, "duration")
+    return f"asked {_number(held.asked_s, 'duration')}, had {had}"
+
+
 def _proof(fault: FaultResult | None) -> str:
     if fault is None or fault.in_force is None:
-        return "no receipt"
+        return "no complete receipt"
     if not fault.in_force:
         return "not in force"
     left = {True: ", nothing left", False: ", not clean after the undo", None: ""}[fault.clean]

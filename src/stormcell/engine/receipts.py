@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stormcell.engine.held import held
 from stormcell.spec.fault import Command, Fault, Output, Reading
 from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
@@ -45,6 +46,7 @@ def receipt(item: Disturbance, plan: Plan, events: Iterable[Mapping[str, Any]]) 
         acted=_total(cycles.values()),
         clean=_all(cycle.clean for cycle in cycles.values() if not cycle.changed_on),
         cycles=len(cycles) if item.schedule else 0,
+        held=held(item, plan, mine),
         notes=_notes(cycles),
     )
 

@@ -13,7 +13,7 @@ def moments(schedule: Schedule, seed: str, in_place: Sequence[bool] = ()) -> tup
     """In order of time. `seed` decides what a schedule draws; `in_place[i]` says whether level i is reached by a
     change from the one before, or by an undo and a new act."""
     return tuple(
-        Moment(at_s=round(schedule.at + at, 6), do=moment.do, level=moment.level)
+        moment.model_copy(update={"at_s": round(schedule.at + at, 6)})
         for at, moment in _relative(schedule, random.Random(seed), in_place)
     )
 
@@ -57,7 +57,7 @@ def _relative(schedule: Schedule, draw: random.Random, in_place: Sequence[bool])
         yield 0.0, Moment(at_s=0, do="apply")
         return
     for start, length in spans:
-        yield start, Moment(at_s=0, do="apply")
+        yield start, Moment(at_s=0, do="apply", counted="start" if schedule.random is not None else "previous")
         yield start + length, Moment(at_s=0, do="undo")
 
 

@@ -22,6 +22,15 @@ class Emit(Protocol):
         """See events.py."""
 
 
+def _at_once() -> None:
+    """No pause."""
+
+
+def called(name: str, planned: Planned) -> str:
+    """A fault in a sentence: one that was given a name by that, too."""
+    return planned["kind"] if name == "fault" else f"'{name}' ({planned['kind']})"
+
+
 class Act:
     """One fault. `cycle` counts its acts and the changes in place between them, from 0; it is in every event."""
 
@@ -34,6 +43,10 @@ class Act:
         self._before: dict[str, Any] = {}
         self._level = 0
         self._cycle = -1
+        self.in_force_at = 0.0
+        """When the last act or change was done."""
+        self.reading_s = 0.0
+        """How long the last reading took."""
         self.undo: list[dict[str, Any]] | None = None
 
     @property
@@ -50,9 +63,10 @@ class Act:
         self._perform(commands["apply"])
         self._reading("during")
 
-    def change(self, level: int) -> None:
-        """From the level before to this one, in place. Raises Stop (`apply_failed`)."""
+    def change(self, level: int, pause: Callable[[], None] = _at_once) -> None:
+        """From the level before to this one, in place, after reading and pause. Raises Stop (`apply_failed`)."""
         self._reading("after")
+        pause()
         self._cycle, self._level = self._cycle + 1, level
         commands = self._commands(level)
         self._emit("reading", **self._place(), label="before", reading=self._before)
@@ -60,16 +74,18 @@ class Act:
         self._perform(commands["change"])
         self._reading("during")
 
-    def end(self) -> bool:
-        """The reading, the undo, and the reading after it. False when the undo failed."""
+    def end(self, pause: Callable[[], None] = _at_once) -> bool:
+        """The reading, the pause, the undo, and the reading after it. False when the undo failed."""
         undo, self.undo = self.undo or [], None
         try:
             self._reading("after")
+            pause()
         finally:
+            until = round(self._now(), 9)
             ok, outputs = readings.undo_all(undo, self._run)
             if ok:
                 readings.forget_receipt(self.name)
-            self._emit("undone", **self._place(), ok=ok, outputs=outputs)
+            self._emit("undone", **self._place(), ok=ok, outputs=outputs, until=until)
             self._reading("undone")
         return ok
 
@@ -86,7 +102,9 @@ class Act:
         return {"fault": self.name, **cycle}
 
     def _reading(self, label: str) -> dict[str, Any]:
-        reading = readings.take_reading(self._commands(self._level)["read"], self._run, self._now())
+        began = self._now()
+        reading = readings.take_reading(self._commands(self._level)["read"], self._run, began)
+        self.reading_s = self._now() - began
         self._emit("reading", **self._place(), label=label, reading=reading)
         return reading
 
@@ -99,13 +117,18 @@ class Act:
 
     def _perform(self, commands: list[Mapping[str, Any]]) -> None:
         outputs: list[dict[str, Any]] = []
+        tried = round(self._now(), 9)
         for command in commands:
             done = self._run(command)
             outputs.append(done.output())
             if not readings.accepted(command, outputs[-1]):
                 self._emit("applied", **self._place(), ok=False, outputs=outputs)
-                raise Stop("apply_failed", f"{self._planned['kind']}: `{' '.join(command['argv'])}` {failure(done)}")
-        self._emit("applied", **self._place(), ok=True, outputs=outputs)
+                raise Stop(
+                    "apply_failed", f"{called(self.name, self._planned)}: `{' '.join(command['argv'])}` {failure(done)}"
+                )
+        self.in_force_at = self._now()
+        since = round(self.in_force_at, 9)
+        self._emit("applied", **self._place(), ok=True, outputs=outputs, tried=tried, since=since)
 
 
 def failure(done: Finished) -> str:

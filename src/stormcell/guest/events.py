@@ -12,8 +12,8 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
     watchdog   pid, ttl_s: armed, before the first act
     reading    fault, label: before | during | after | undone, reading
     receipt    fault, undo: written before the act, placeholders filled in
-    applied    fault, ok, outputs
-    undone     fault, ok, outputs
+    applied    fault, ok, outputs, tried, since: when the act began, and when it was done
+    undone     fault, ok, outputs, until: when the undo began
     inventory  label: before {sizes} | between, undone {differences: [{what, name, before, undone}]}
     moment     fault, number, do, level: a turn of a schedule begins
     over       fault: its schedule is at its end, and leaves it in force

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from stormcell.guest import aborts, inventory, measure, probes, readings, recovery, timeline
-from stormcell.guest.acts import Act, failure
+from stormcell.guest.acts import Act, called, failure
 from stormcell.guest.events import Events
 from stormcell.guest.lifeline import Lifeline, Stop
 from stormcell.guest.loads import Loads
@@ -48,6 +48,7 @@ class Runner:
         self._over: set[str] = set()
         self._watch: Offspring | None = None
         self._watchdog: Watchdog | None = None
+        self._measured: dict[str, dict[str, float | None]] = {}
         self._inventory: inventory.Inventory = {}
         self._acted_at: float | None = None
         self._undone_at = 0.0
@@ -127,7 +128,9 @@ class Runner:
         lacking = missing(fault["needs"], self._runnery.run)
         self._events.emit("needs", fault=step["fault"], missing=lacking)
         if lacking:
-            raise Stop("unsupported", f"{fault['kind']} cannot be done in this guest: {'; '.join(lacking)}")
+            raise Stop(
+                "unsupported", f"{called(step['fault'], fault)} cannot be done in this guest: {'; '.join(lacking)}"
+            )
         for command in fault["warm"]:
             self._events.emit("output", **self._runnery.run(command).output())
 
@@ -144,6 +147,7 @@ class Runner:
             planned["kind"], planned["spec"], step["phase"], step["bounds"], taken.samples, taken.detail
         )
         self._events.emit("probe", probe=name, vantage="guest", began=round(began, 9), **fields)
+        self._measured[name] = fields["metrics"]
         if step["gate"] and not fields["measured"]:
             raise Stop("measured_nothing", f"probe '{name}' measured nothing before the fault")
         if step["gate"] and not fields["holds"]:
@@ -234,6 +238,9 @@ class Runner:
     def _watch_aborts(self) -> None:
         kinds = {name: probe["kind"] for name, probe in self._plan["probes"].items()}
         mine = [abort for abort in self._plan["aborts"] if abort["on"] == "guest"]
+        for abort in mine:
+            if found := aborts.look_before(abort, self._measured):
+                raise Stop(*found)
         if not mine:
             return
         work = aborts.work(mine, kinds, self._plan["seed"])

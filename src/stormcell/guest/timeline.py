@@ -18,13 +18,17 @@ def work(name: str, planned: Mapping[str, Any], began: float) -> Callable[[Child
         emit: Emit = child.emit
         act = Act(name, planned, run, emit, child.lifeline.now)
         moments = planned["moments"]
+        done, before = began, 0.0
         try:
             for number, moment in enumerate(moments):
-                child.lifeline.sleep(max(0.0, began + moment["at_s"] - child.lifeline.now()))
+                due = when(moment, began, done, before) if number else began + moment["at_s"]
+                _sleep_until(child, due - _lead(act, moment, due - done))
                 child.emit("moment", fault=name, number=number, do=moment["do"], level=moment["level"])
-                _perform(child, act, moment)
+                _perform(child, act, moment, due)
+                done = child.lifeline.now() if moment["do"] == "undo" else act.in_force_at
+                before = moment["at_s"]
             if act.begun:
-                child.lifeline.sleep(max(0.0, began + planned["over_s"] - child.lifeline.now()))
+                _sleep_until(child, done + planned["over_s"] - before)
                 child.emit("over", fault=name)
                 child.lifeline.sleep(None)
         finally:
@@ -35,12 +39,29 @@ def work(name: str, planned: Mapping[str, Any], began: float) -> Callable[[Child
     return carry_out
 
 
-def _perform(child: Child, act: Act, moment: Mapping[str, Any]) -> None:
+def when(moment: Mapping[str, Any], began: float, done: float, before: float) -> float:
+    """The time of a turn: `done` is when the one before it was, and `before` when that was planned (`Moment`)."""
+    return float(began + moment["at_s"] if moment.get("counted") == "start" else done + moment["at_s"] - before)
+
+
+def _lead(act: Act, moment: Mapping[str, Any], length: float) -> float:
+    """The reading that comes before an undo or a change is begun so much earlier, for these to be in time."""
+    return 0.0 if moment["do"] == "apply" else min(act.reading_s, length / 2)
+
+
+def _perform(child: Child, act: Act, moment: Mapping[str, Any], due: float) -> None:
+    def pause() -> None:
+        _sleep_until(child, due)
+
     if moment["do"] == "apply":
         act.begin(moment["level"])
     elif moment["do"] == "change":
-        act.change(moment["level"])
+        act.change(moment["level"], pause)
     else:
         child.lifeline.closing = True  # an undo is not left half-way
-        act.end()
+        act.end(pause)
         child.lifeline.closing = False
+
+
+def _sleep_until(child: Child, moment: float) -> None:
+    child.lifeline.sleep(max(0.0, moment - child.lifeline.now()))

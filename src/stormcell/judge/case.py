@@ -12,6 +12,8 @@ from stormcell.judge.probes import Malformed, Measurement, measurement
 from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 
+ABORTED = "aborted"
+"""The code of a run that an abort condition ended."""
 Event = Mapping[str, Any]
 
 
@@ -56,6 +58,30 @@ class Case:
     def undone_faults(self) -> list[str]:
         """Those that the plan undoes."""
         return [step.fault for step in self.plan.steps if isinstance(step, UndoStep)]
+
+    @property
+    def begun(self) -> list[tuple[str, Receipt]]:
+        """The begun faults that have a receipt."""
+        return [(fault, self.receipts[fault]) for fault in self.begun_faults if fault in self.receipts]
+
+    @property
+    def receipt_written(self) -> bool:
+        """Some fault was begun."""
+        return any(event["event"] == "receipt" for event in self.events)
+
+    def called(self, fault: str) -> str:
+        """A fault in a sentence: one that was given a name by that, too."""
+        kind = self.plan.faults[fault].kind if fault in self.plan.faults else self.receipts[fault].kind
+        return kind if fault == "fault" else f"'{fault}' ({kind})"
+
+    def cut_short(self, fault: str) -> bool:
+        """An abort condition was met in the middle of its act, or its change: nothing was read after that."""
+        if not self.stops or any(event.get("code") != ABORTED for event in self.stops):
+            return False
+        mine = [event for event in self.events if event.get("fault") == fault]
+        acts = [event for event in mine if event["event"] == "receipt"]
+        looks = [event for event in mine if event["event"] == "reading" and event.get("label") == "during"]
+        return len(acts) > len(looks)
 
     def machine(self, step: MachineStep) -> dict[str, str]:
         """What the host said about its act on the machine: act, exit, boot, booted or not_booted, each with a text."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stormcell.judge.case import Case
+from stormcell.judge.leftovers import others
 from stormcell.judge.probes import Measurement
 from stormcell.judge.statistics import smallest_count
+from stormcell.judge.times import longer
 from stormcell.judge.wording import percent, seconds
 from stormcell.spec.plan import PlannedProbe, RecoverStep
 
@@ -15,7 +17,7 @@ _QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 def sentences(case: Case) -> tuple[str, ...]:
     """Where the probes stood, how many samples there are, how fine they look, what was not exercised."""
-    sources = (_vantage, _duration, _samples, _resolution, _recovery, _loads, _faults, _once)
+    sources = (_vantage, _duration, longer, others, _samples, _resolution, _recovery, _loads, _faults, _once)
     return tuple(dict.fromkeys(sentence for source in sources for sentence in source(case)))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from stormcell.judge.case import Case
+from stormcell.judge.case import ABORTED, Case
+from stormcell.judge.leftovers import left_behind
 from stormcell.judge.probes import Measurement
+from stormcell.judge.times import missed, too_short
 from stormcell.judge.wording import PHASES, broken, seconds
 from stormcell.spec.plan import ApplyStep, InventoryStep, MachineStep, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
@@ -24,13 +25,19 @@ class Rule:
     find: Callable[[Case], Iterator[str]]
 
 
-MOST_NAMED = 5
-"""Differences that are told one by one."""
-
 HOST_LOSSES = ("guest_lost", "guest_protocol", "host_error", "runner_gone")
-STOPS = ("setup_failed", "unsupported", "load_failed", "apply_failed", "broken_before", "measured_nothing", "ttl")
+STOPS = (
+    "setup_failed",
+    "unsupported",
+    "load_failed",
+    "apply_failed",
+    "broken_before",
+    "measured_nothing",
+    "ttl",
+    "abort_unreadable",
+    "aborted_before",
+)
 """Early ends after which a run is void. ABORTED is a finding; every other one leaves the outcome unknown."""
-ABORTED = "aborted"
 
 
 def _lost(code: str, case: Case) -> Iterator[str]:
@@ -113,7 +120,7 @@ def _unsupported(case: Case) -> Iterator[str]:
     if not told:
         for fault, receipt in case.receipts.items():
             if receipt.missing:
-                yield f"{receipt.kind} ({fault}) cannot be done in this guest: {'; '.join(receipt.missing)}"
+                yield f"{case.called(fault)} cannot be done in this guest: {'; '.join(receipt.missing)}"
 
 
 def _broken_before(case: Case) -> Iterator[str]:
@@ -144,38 +151,19 @@ def _apply_failed(case: Case) -> Iterator[str]:
         for fault in case.begun_faults:
             if (receipt := case.receipts.get(fault)) and receipt.apply_ok is False:
                 said = receipt.applied[-1].err.strip() if receipt.applied else ""
-                yield f"{receipt.kind} could not be applied: {said}"
+                yield f"{case.called(fault)} could not be applied: {said}"
 
 
 def _not_in_force(case: Case) -> Iterator[str]:
-    for _, receipt in _begun(case):
+    for fault, receipt in case.begun:
         if receipt.in_force is False:
-            yield f"the kernel does not show {receipt.kind} in force as it was asked for"
-
-
-def _missed(case: Case) -> Iterator[str]:
-    """Of a fault with a schedule: some probe in the guest must have looked while it was in force."""
-    looks = [(_time(e.get("began")), _time(e.get("t"))) for e in case.of("probe", "guest") if e.get("phase") == "under"]
-    for fault, receipt in _begun(case):
-        if not case.plan.faults[fault].moments or not looks:
-            continue
-        ends = [_time(e.get("at")) for e in case.of("undone", "guest") if e.get("fault") == fault]
-        acts = [e for e in case.of("applied", "guest") if e.get("fault") == fault and e.get("ok")]
-        spans = [
-            (at, min([end for end in ends if end >= at], default=math.inf)) for at in (_time(e.get("at")) for e in acts)
-        ]
-        if spans and not any(began < end and at < ended for began, ended in looks for at, end in spans):
-            yield f"no probe in the guest looked while {receipt.kind} ({fault}) was in force; measure for longer"
-
-
-def _time(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+            yield f"the kernel does not show {case.called(fault)} in force as it was asked for"
 
 
 def _never_acted(case: Case) -> Iterator[str]:
-    for _, receipt in _begun(case):
+    for fault, receipt in case.begun:
         if receipt.acted is not None and receipt.acted <= 0:
-            yield f"{receipt.kind} touched nothing: 0 {receipt.counts}"
+            yield f"{case.called(fault)} touched nothing: 0 {receipt.counts}"
 
 
 def _receipt_missing(case: Case) -> Iterator[str]:
@@ -183,15 +171,33 @@ def _receipt_missing(case: Case) -> Iterator[str]:
         return
     for fault in case.begun_faults:
         receipt = case.receipts.get(fault)
+        if case.cut_short(fault):
+            continue  # the condition was met in the middle of the act: `aborted` says so
         if receipt is None:
-            yield f"there is no receipt of '{fault}'"
+            yield f"there is no receipt of {case.called(fault)}"
             continue
         undone = fault in case.undone_faults
         needed = {"in force": receipt.in_force, "acted": receipt.acted}
         needed |= {"clean": receipt.clean, "undone": receipt.undo_ok} if undone else {}
         absent = [name for name, value in needed.items() if value is None]
         if absent:
-            yield f"the receipt of {receipt.kind} does not say: {', '.join(absent)} (readings: {_labels(receipt)})"
+            what = f"{', '.join(absent)} (readings: {_labels(receipt)})"
+            yield f"the receipt of {case.called(fault)} does not say: {what}"
+
+
+def _aborted(case: Case) -> Iterator[str]:
+    """Once a fault was begun. One that was being begun at that moment has no complete receipt, and that is told."""
+    cut = [case.called(fault) for fault in case.begun_faults if case.cut_short(fault)]
+    for text in _stopped(ABORTED, case):
+        if case.receipt_written:
+            yield f"{text}; it was met while {' and '.join(cut)} was being put in force" if cut else text
+
+
+def _aborted_before(case: Case) -> Iterator[str]:
+    yield from _stopped("aborted_before", case)
+    for text in _stopped(ABORTED, case):
+        if not case.receipt_written:
+            yield f"{text}: that was before any fault was begun, so that none is the cause"
 
 
 def _disagree(case: Case) -> Iterator[str]:
@@ -208,31 +214,13 @@ def _disagree(case: Case) -> Iterator[str]:
 
 
 def _not_undone(case: Case) -> Iterator[str]:
-    for fault, receipt in _begun(case):
+    for fault, receipt in case.begun:
         if fault not in case.undone_faults:
             continue
         if receipt.undo_ok is False:
-            yield f"the undo of {receipt.kind} failed"
+            yield f"the undo of {case.called(fault)} failed"
         if receipt.clean is False:
-            yield f"something of {receipt.kind} is left after the undo"
-
-
-def _left_behind(case: Case) -> Iterator[str]:
-    """Whatever in the guest is not as it was before the first act, whoever changed it."""
-    for event in case.of("inventory", "guest"):
-        if event.get("label") != "undone":
-            continue
-        found = [item for item in event.get("differences") or () if isinstance(item, Mapping)]
-        for item in found[:MOST_NAMED]:
-            was, now = (_short(item.get(key)) for key in ("before", "undone"))
-            yield f"after the undo, in {item.get('what')}, '{_short(item.get('name'))}' was {was} and is {now}"
-        if len(found) > MOST_NAMED:
-            yield f"after the undo {len(found) - MOST_NAMED} more things differ from before"
-
-
-def _short(value: object) -> str:
-    text = "not there" if value is None else " ".join(str(value).split()) or "empty"
-    return text if len(text) <= 120 else f"{text[:117]}..."
+            yield f"something of {case.called(fault)} is left after the undo"
 
 
 def _out_of_bounds(case: Case) -> Iterator[str]:
@@ -256,12 +244,6 @@ def _not_booted(case: Case) -> Iterator[str]:
     for step in case.planned_faults.values():
         if isinstance(step, MachineStep) and (text := case.machine(step).get("not_booted")) is not None:
             yield f"the machine did not start again within {seconds(step.boot_within_s)}: {text}"
-
-
-def _begun(case: Case) -> Iterator[tuple[str, Receipt]]:
-    for fault in case.begun_faults:
-        if (receipt := case.receipts.get(fault)) is not None:
-            yield fault, receipt
 
 
 def _labels(receipt: Receipt) -> str:
@@ -288,17 +270,20 @@ RULES: tuple[Rule, ...] = (
     Rule(Verdict.VOID, "broken_before", _broken_before),
     Rule(Verdict.VOID, "measured_nothing", _measured_nothing),
     Rule(Verdict.VOID, "no_fault", _no_fault),
+    Rule(Verdict.VOID, "abort_unreadable", partial(_stopped, "abort_unreadable")),
+    Rule(Verdict.VOID, "aborted_before", _aborted_before),
     Rule(Verdict.VOID, "ttl", partial(_stopped, "ttl")),
     Rule(Verdict.VOID, "apply_failed", _apply_failed),
     Rule(Verdict.VOID, "not_in_force", _not_in_force),
     Rule(Verdict.VOID, "never_acted", _never_acted),
-    Rule(Verdict.VOID, "missed", _missed),
+    Rule(Verdict.VOID, "missed", missed),
+    Rule(Verdict.VOID, "too_short", too_short),
     Rule(Verdict.VOID, "receipt_missing", _receipt_missing),
     Rule(Verdict.VOID, "guest_disagrees", _disagree),
     Rule(Verdict.FAILED, "not_recovered", _not_undone),
-    Rule(Verdict.FAILED, "left_behind", _left_behind),
+    Rule(Verdict.FAILED, "left_behind", left_behind),
     Rule(Verdict.FAILED, "not_booted", _not_booted),
-    Rule(Verdict.FAILED, ABORTED, partial(_stopped, ABORTED)),
+    Rule(Verdict.FAILED, ABORTED, _aborted),
     Rule(Verdict.FAILED, "out_of_bounds", _out_of_bounds),
     Rule(Verdict.FAILED, "recovery_failed", _recovery_failed),
 )

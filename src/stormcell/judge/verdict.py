@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormcell.judge import limits
-from stormcell.judge.case import Case, build
+from stormcell.judge.case import ABORTED, Case, build
 from stormcell.judge.probes import failing
-from stormcell.judge.rules import ABORTED, RULES
+from stormcell.judge.rules import RULES
 from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import FaultResult, Reason, Result, Verdict
@@ -75,6 +75,7 @@ def _fault(fault: str, receipt: Receipt) -> FaultResult:
         acted=receipt.acted,
         counts=receipt.counts,
         clean=receipt.clean,
+        held=receipt.held,
         notes=receipt.notes,
     )
 

@@ -149,11 +149,18 @@ class PlannedProbe(Value):
 
 
 class Moment(Value):
-    """One turn of a schedule, `at_s` after the fault's apply step: `level` is what is applied or changed to."""
+    """One turn of a schedule, `at_s` after the fault's apply step at the earliest: `level` is what is applied or
+    changed to.
+
+    Acts take time. So a turn that is counted from the `previous` one comes as long after that one was done (the fault
+    was in force, or undone) as their `at_s` are apart; one that is counted from the `start` comes at `at_s`, or as soon
+    as the turn before it is over.
+    """
 
     at_s: float
     do: Literal["apply", "change", "undo"]
     level: int = 0
+    counted: Literal["start", "previous"] = "previous"
 
 
 class Level(Value):

@@ -10,6 +10,18 @@ from stormcell.spec.fault import Command, Output, Reading
 from stormcell.spec.value import Value
 
 
+class Held(Value):
+    """How long one act, or change in place, was in force: from when it was done to when the next turn began."""
+
+    cycle: int = 0
+    level: str = ""
+    """Of a ramp: the parameter's value."""
+    asked_s: float | None = None
+    """None: until the undo step, whenever that comes."""
+    had_s: float | None = None
+    """None: it is not known, or it was never in force."""
+
+
 class Receipt(Value):
     """One fault of one run.
 
@@ -34,4 +46,6 @@ class Receipt(Value):
     clean: bool | None = None
     cycles: int = 0
     """Of a fault with a schedule: how often it acted, or was changed in place. 0 for one without."""
+    held: tuple[Held, ...] = ()
+    """One for each cycle that was planned."""
     notes: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from stormcell.spec.receipt import Held
 from stormcell.spec.value import Value
 
 
@@ -72,6 +73,8 @@ class FaultResult(Value):
     acted: int | None
     counts: str
     clean: bool | None
+    held: tuple[Held, ...] = ()
+    """How long it was in force, cycle by cycle: asked and had."""
     notes: tuple[str, ...] = ()
 
 

@@ -51,6 +51,13 @@ def test_other_seeds_draw_other_moments():
     assert moments(flap, "1") != moments(flap, "2")
 
 
+def test_only_what_is_drawn_stands_at_a_moment_of_its_own():
+    drawn = moments(Schedule.model_validate({"random": {"within": "9s", "lasts": "1s", "times": 2}}), "")
+    assert [(m.do, m.counted) for m in drawn] == [("apply", "start"), ("undo", "previous")] * 2
+    pulses = moments(Schedule.model_validate({"pulse": {"on": "1s", "off": "1s", "times": 2}}), "")
+    assert {m.counted for m in pulses} == {"previous"}
+
+
 def test_a_ramp_changes_in_place_or_acts_anew():
     ramp = Schedule.model_validate({"ramp": {"parameter": "delay", "through": [1, 2, 3], "each": "2s"}})
     assert [(m.at_s, m.do, m.level) for m in moments(ramp, "", [False, True, False])] == [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stormcell.guest import timeline
 from stormcell.spec.plan import (
     ApplyStep,
     InventoryStep,
@@ -65,6 +66,44 @@ def test_pulses_come_and_go_while_the_steps_go_on(world: World) -> None:
     assert all(later - at[0] >= 0.29 * number for number, later in enumerate(at))
     assert not world.fault.exists()
     assert not list(world.receipts.glob("*.json"))
+
+
+def held(events: list[dict[str, Any]]) -> list[float]:
+    """Seconds from each act's end to the next turn's begin."""
+    ends = [e["until"] for e in of(events, "undone")] + [e["tried"] for e in of(events, "applied")]
+    return [min(end for end in ends if end > e["since"]) - e["since"] for e in of(events, "applied")]
+
+
+def test_a_slow_act_takes_nothing_from_the_time_in_force(world: World) -> None:
+    """On a slow guest an act takes longer than the whole pulse."""
+    pulses = moments((0, "apply", 0), (0.3, "undo", 0), (0.5, "apply", 0), (0.8, "undo", 0))
+    slow = world.planned_fault(apply=(sh(f"sleep 0.5; echo on > {world.fault}"),), moments=pulses, over_s=0.8)
+    wait = rest(0, schedules=True)
+    events = perform(world, world.plan(APPLY, wait, UNDO, faults={"fault": slow}))
+    assert len(held(events)) == 2
+    assert min(held(events)) >= 0.3
+    gap = of(events, "applied")[1]["tried"] - of(events, "undone")[0]["until"]
+    assert gap >= 0.2
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_slow_readings_take_nothing_from_the_levels_of_a_ramp(world: World, in_place: bool) -> None:
+    fault = two_levels(world, in_place=in_place)
+    levels = tuple(
+        level.model_copy(update={"read": (sh(f"sleep 0.2; cat {world.fault}", "fault"),)}) for level in fault.levels
+    )
+    fault = fault.model_copy(update={"levels": levels, "over_s": 0.6})
+    wait = rest(0, schedules=True)
+    events = perform(world, world.plan(APPLY, wait, UNDO, faults={"fault": fault}))
+    assert len(held(events)) == 2
+    assert min(held(events)) >= 0.3
+
+
+def test_what_a_turn_is_counted_from() -> None:
+    """The one before it was due at 2 s and was done at 13.4 s; the schedule began at 10 s."""
+    assert timeline.when({"at_s": 2.5}, 10, 13.4, 2) == pytest.approx(13.9)
+    assert timeline.when({"at_s": 2.5, "counted": "previous"}, 10, 13.4, 2) == pytest.approx(13.9)
+    assert timeline.when({"at_s": 2.5, "counted": "start"}, 10, 13.4, 2) == 12.5
 
 
 def test_a_schedule_that_is_not_over_is_undone_by_the_undo_step(world: World) -> None:
@@ -180,9 +219,62 @@ def test_a_probe_that_passes_its_bound_ends_the_run(world: World) -> None:
 
 
 def test_a_condition_that_is_not_met_is_no_matter(world: World) -> None:
+    world.log.write_text("1\n")
     condition = abort(file=str(world.log), bounds=tolerances("command", {"number": "> 2"}))
     events = perform(world, world.plan(WATCH, APPLY, rest(0.5), UNDO, aborts=(condition,)))
     assert not of(events, "stop")
+
+
+@pytest.mark.parametrize("turns", [(), moments((0, "apply", 0))])
+@pytest.mark.parametrize("slow", ["apply", "read"])
+def test_a_condition_that_is_met_in_the_middle_of_an_act_ends_the_run_and_the_act_is_undone(
+    world: World, turns: tuple[Moment, ...], slow: str
+) -> None:
+    world.log.write_text("0\n")
+    act = f"echo on > {world.fault}; echo 3 > {world.log}"
+    read = sh(f"cat {world.fault} && {'sleep 60' if slow == 'read' else 'true'}", "fault", accept=(0, 1))
+    fault = world.planned_fault(
+        apply=(sh(f"{act}; sleep 60" if slow == "apply" else act, timeout_s=90),),
+        read=(read.model_copy(update={"timeout_s": 1.0}),),
+        undo=(sh(f"rm {world.fault}"),),
+        moments=turns,
+    )
+    condition = abort(file=str(world.log), bounds=tolerances("command", {"number": "> 2"}))
+    plan = world.plan(WATCH, APPLY, rest(), UNDO, aborts=(condition,), faults={"fault": fault})
+    events = perform(world, plan)
+    assert of(events, "stop")[0]["code"] == "aborted"
+    assert of(events, "receipt")
+    assert not of(events, "reading", label="during")
+    assert of(events, "undone")[0]["ok"]
+    assert not world.fault.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "code", "said"),
+    [
+        (None, None, "abort_unreadable", "No such file"),
+        ("low 1\nhigh 2\n", "oom_kill", "abort_unreadable", "has no 'oom_kill'; its keys are low, high"),
+        ("low 1\n", None, "abort_unreadable", "no line with one number"),
+        ("max\n", None, "abort_unreadable", "'max' there, which is no number"),
+        ("7\n", None, "aborted_before", "is met before any fault is begun: it: number is 7 (> 2)"),
+    ],
+)
+def test_a_condition_is_looked_at_before_the_first_act(
+    world: World, content: str | None, key: str | None, code: str, said: str
+) -> None:
+    if content is not None:
+        world.log.write_text(content)
+    condition = abort(file=str(world.log), key=key, bounds=tolerances("command", {"number": "> 2"}))
+    events = perform(world, world.plan(WATCH, APPLY, UNDO, aborts=(condition,)))
+    (stop,) = of(events, "stop")
+    assert (stop["code"], said in stop["text"]) == (code, True), stop
+    assert not of(events, "receipt")
+
+
+def test_a_condition_on_a_probe_is_compared_with_what_it_measured_before(world: World) -> None:
+    condition = abort(probe="well", bounds=tolerances("command", {"exit_code": "== 0"}), spec={})
+    events = perform(world, world.plan(probe("before"), WATCH, APPLY, UNDO, aborts=(condition,)))
+    assert of(events, "stop")[0]["code"] == "aborted_before"
 
 
 # the watchdog

@@ -166,6 +166,7 @@ class Story:
         elif isinstance(step, ApplyStep):
             self.guest("receipt", step=step.id, phase=step.phase, fault=step.fault, undo=[])
             self.guest("applied", step=step.id, phase=step.phase, fault=step.fault, ok=True, outputs=[])
+            self.guest("reading", step=step.id, phase=step.phase, fault=step.fault, label="during", reading={})
         elif isinstance(step, InventoryStep):
             self.guest("inventory", step=step.id, phase=step.phase, label=step.label, differences=[])
         elif isinstance(step, UndoStep):
