@@ -76,6 +76,22 @@ async def test_the_agent_answers_while_the_disk_is_frozen(template: Template, tm
 
 
 @asynchronous
+async def test_the_agent_answers_while_its_commands_are_frozen_before_they_are_programs(
+    template: Template, tmp_path: Path
+) -> None:
+    async with restored(template, tmp_path / "m") as (_, channel):
+        groups = "/sys/fs/cgroup/stormcell/exec"
+        freeze = await start_command(channel, None, f"echo 1 > {groups}/cgroup.freeze", timeout=1)
+        end, _, _ = await communicate(freeze)
+        assert end.timed_out  # it froze itself, too
+        request = {"op": "exec", "timeout_s": 2, "argv": ["true"]}
+        stuck = await channel.open(request, deadline=time.monotonic() + 60)
+        assert (await channel.hello()).generation
+        assert (await stuck.final())["timed_out"]
+        assert (await channel.hello()).generation
+
+
+@asynchronous
 async def test_a_timeout_kills_what_hid_in_a_session_of_its_own(template: Template, tmp_path: Path) -> None:
     async with restored(template, tmp_path / "m") as (_, channel):
         hold = "setsid -f sleep 999; setsid sh -c 'trap \"\" TERM INT HUP; sleep 998 & wait' & exit 3"

@@ -13,6 +13,7 @@ from typing import Any
 from stormcell.guest import exec as commands
 from stormcell.guest import fileops, files, wire
 from stormcell.guest.kernel import boot_id
+from stormcell.guest.launch import Launcher
 from stormcell.guest.loop import Loop
 from stormcell.guest.port import Port
 from stormcell.guest.spawn import NotStarted
@@ -31,6 +32,7 @@ class Agent:
     def __init__(self, *, cgroups: str | None, handlers: Mapping[str, Handler]) -> None:
         self.loop = Loop(failed)
         self.forest = Forest(cgroups)
+        self.launcher = _launcher()
         self.generation = ""
         self._boot_id = boot_id()
         self._handlers = handlers
@@ -62,6 +64,13 @@ class Agent:
             port.finish(stream, {"error": {"kind": "request", "message": str(error)}})
 
 
+def _launcher() -> Launcher | None:
+    try:
+        return Launcher()
+    except OSError:
+        return None  # the commands start as copies of this process
+
+
 def failed(error: Exception) -> None:
     """A defect of ours must not take the control path down; it shows on the console."""
     text = "".join(traceback.format_exception(error))
@@ -76,7 +85,7 @@ def _hello(agent: Agent, port: Port, stream: int, _request: Mapping[str, Any]) -
 
 
 def _exec(agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
-    port.streams[stream] = commands.start(port, stream, request, agent.forest)
+    port.streams[stream] = commands.start(port, stream, request, agent.forest, agent.launcher)
 
 
 HANDLERS: dict[str, Handler] = {"hello": _hello, "exec": _exec, **dict.fromkeys(fileops.OPERATIONS, files.serve)}

@@ -7,16 +7,17 @@ from typing import Any
 
 from stormcell.guest import spawn
 from stormcell.guest.job import Job, ending
+from stormcell.guest.launch import Launcher
 from stormcell.guest.port import Port
 from stormcell.guest.spawn import Command, NotStarted
-from stormcell.guest.trees import Forest
+from stormcell.guest.trees import Forest, Tree
 from stormcell.guest.wire import WireError
 
 LONGEST = 7 * 24 * 3600
 """Seconds."""
 
 
-def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest) -> Job:
+def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest, launcher: Launcher | None) -> Job:
     """Start the command; its answers follow on `stream`. Raises NotStarted, WireError for a request that is none."""
     command = _command(request)
     timeout = request.get("timeout_s")
@@ -27,15 +28,16 @@ def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest) -
     except OSError as error:
         raise NotStarted("cgroup", error.errno or 0, f"no cgroup can be made ({error.strerror})") from None
     try:
-        child = spawn.spawn(
-            lambda: spawn.run_command(command, tree.environment()),
-            stdin=bool(request.get("stdin")),
-            enter=tree.enter,
-        )
+        child = spawn.spawn_command(command, tree, stdin=bool(request.get("stdin")), launcher=launcher)
     except NotStarted:
         forest.fell(tree)
         raise
-    return Job(port, stream, child, tree, timeout=float(timeout), conclude=ending, release=forest.fell)
+
+    def release(tree: Tree) -> None:
+        forest.fell(tree)
+        forest.tend()
+
+    return Job(port, stream, child, tree, timeout=float(timeout), conclude=ending, release=release)
 
 
 def _command(request: Mapping[str, Any]) -> Command:

@@ -72,6 +72,7 @@ def _agent() -> None:
     served = agent.Agent(cgroups=boot.EXECS, handlers={**agent.HANDLERS, "resume": resume.Resume().serve})
     served.generation = resume.generation()
     served.forest.clear()
+    served.forest.tend()
     for path in sorted(glob.glob("/dev/virtio-ports/agent.*")):
         served.add_port(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
     gc.freeze()

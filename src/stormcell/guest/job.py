@@ -159,6 +159,7 @@ class Job:
                 self._loop.unwatch(self._report)
                 os.close(self._report)
                 self._report = -1
+                self._failure += self._child.failure()
                 if not self._failure and not self._over:
                     self._port.send(Kind.STARTED, self._stream, wire.pack({"pid": self._child.pid}))
         self._check()
@@ -213,7 +214,7 @@ class Job:
                     timer.cancel()
             if self._exited and not self._released:
                 self._released = True
-                self._release(self._tree)
+                self._loop.soon(lambda: self._release(self._tree))  # behind the answer, which somebody waits for
 
     def _answer(self) -> Mapping[str, Any]:
         if self._failure:

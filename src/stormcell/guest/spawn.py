@@ -17,6 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from stormcell.guest.launch import Launched, Launcher, Program
+from stormcell.guest.trees import Tree
+
 SEARCH_PATH = "/run/stormcell/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OURS = ("stormcell-guest", "/run/stormcell/bin/stormcell-guest")
 _REPORT = 3
@@ -52,6 +55,91 @@ class Child:
     stdin: int
     stdout: int
     stderr: int
+    launched: Launched | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def failure(self) -> bytes:
+        """At the end of `report`: why a launched child is not the program, as others say it there; empty when it is."""
+        found = self.launched.failure() if self.launched else None
+        if found is None:
+            return b""
+        stage, number = found
+        about = self.about.get(stage, "")
+        return _told(stage, number, f"{about}: {os.strerror(number)}" if about else os.strerror(number))
+
+
+def spawn_command(command: Command, tree: Tree, *, stdin: bool, launcher: Launcher | None) -> Child:
+    """Start `command` as a session of its own in `tree`: without a copy of this process where that can be done.
+
+    Raises NotStarted when there is no room for a process.
+    """
+    program = _program(command, tree) if launcher else None
+    if launcher and program:
+        pipes = _Pipes(stdin)
+        if min(pipes.theirs) > 2:
+            try:
+                launched = launcher.start(program, pipes.theirs[:3], tree.entrance())
+                about = {"program": command.argv[0], "cwd": command.cwd}
+                return pipes.child(launched.pid, launched.pidfd, launched, about)
+            except (OSError, ValueError):
+                pass  # a copy of ours enters also a group whose limit is reached, and says what a text lacks
+        pipes.close()
+    return spawn(lambda: run_command(command, tree.environment()), stdin=stdin, enter=tree.enter)
+
+
+def _program(command: Command, tree: Tree) -> Program | None:
+    """What the child becomes by system calls alone; None for what takes more: another user, a function of ours."""
+    if command.user is not None or os.geteuid() != 0 or command.argv[0] in OURS:
+        return None
+    env = {**_ROOT.environment(), **command.env, **tree.environment()}
+    if any("=" in key for key in env):
+        return None
+    fsencode = os.fsencode
+    return Program(
+        [fsencode(part) for part in command.argv],
+        fsencode(command.cwd),
+        {fsencode(key): fsencode(value) for key, value in env.items()},
+        fsencode(env["PATH"]).split(b":"),
+    )
+
+
+class _Pipes:
+    """The descriptors of one child: ours, and theirs in their order (the report last). Raises NotStarted."""
+
+    def __init__(self, stdin: bool) -> None:
+        self._ours: list[int] = []
+        self.theirs: list[int] = []
+        try:
+            read, write = os.pipe2(os.O_CLOEXEC) if stdin else (os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1)
+            self.theirs.append(read)
+            self._ours.append(write)
+            for name in ("stdout", "stderr", "report"):
+                read, write = os.pipe2(os.O_CLOEXEC)
+                self._ours.append(read)
+                self.theirs.append(write)
+                if name == "stdout":
+                    fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 262144)
+        except OSError as error:
+            self.close()
+            raise NotStarted("fork", error.errno or 0, os.strerror(error.errno or 0)) from None
+
+    def close(self) -> None:
+        """There is no child."""
+        for fd in (*self._ours, *self.theirs):
+            if fd >= 0:
+                os.close(fd)
+
+    def child(
+        self, pid: int, pidfd: int, launched: Launched | None = None, about: Mapping[str, str] | None = None
+    ) -> Child:
+        """Let go of the child's ends."""
+        for fd in self.theirs:
+            os.close(fd)
+        for fd in self._ours:
+            if fd >= 0:
+                os.set_blocking(fd, False)
+        stdin, stdout, stderr, report = self._ours
+        return Child(pid, pidfd, report, stdin, stdout, stderr, launched, about or {})
 
 
 def spawn(body: Callable[[], None], *, stdin: bool, enter: Callable[[], None], protected: bool = False) -> Child:
@@ -60,30 +148,13 @@ def spawn(body: Callable[[], None], *, stdin: bool, enter: Callable[[], None], p
     The child gets default signal handling, no descriptor of ours, and an OOM score of 0 unless `protected`. Raises
     NotStarted when there is no room for a process.
     """
-    ours: list[int] = []
-    theirs: list[int] = []
+    pipes = _Pipes(stdin)
     try:
-        stdin_read, stdin_write = os.pipe2(os.O_CLOEXEC) if stdin else (os.open(os.devnull, os.O_RDONLY), -1)
-        theirs.append(stdin_read)
-        ours.append(stdin_write)
-        for name in ("stdout", "stderr", "report"):
-            read, write = os.pipe2(os.O_CLOEXEC)
-            if name == "stdout":
-                fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 262144)
-            ours.append(read)
-            theirs.append(write)
-        pid = fork_into(theirs, body, enter, protected=protected)
+        pid = fork_into(pipes.theirs, body, enter, protected=protected)
     except OSError as error:
-        for fd in (*ours, *theirs):
-            if fd >= 0:
-                os.close(fd)
+        pipes.close()
         raise NotStarted("fork", error.errno or 0, os.strerror(error.errno or 0)) from None
-    for fd in theirs:
-        os.close(fd)
-    for fd in ours:
-        if fd >= 0:
-            os.set_blocking(fd, False)
-    return Child(pid, os.pidfd_open(pid), ours[3], ours[0], ours[1], ours[2])
+    return pipes.child(pid, os.pidfd_open(pid))
 
 
 def fork_into(
@@ -112,16 +183,18 @@ def _become(fds: Sequence[int], body: Callable[[], None], enter: Callable[[], No
             _expose()
         body()
     except NotStarted as failure:
-        told = {"stage": failure.stage, "errno": failure.errno, "message": str(failure)}
-        os.write(_REPORT, json.dumps(told).encode())
+        os.write(_REPORT, _told(failure.stage, failure.errno, str(failure)))
     except BaseException as error:
         try:
-            told = {"stage": "program", "errno": 0, "message": f"{type(error).__name__}: {error}"[:1000]}
-            os.write(_REPORT, json.dumps(told).encode())
+            os.write(_REPORT, _told("program", 0, f"{type(error).__name__}: {error}"[:1000]))
         except OSError:
             pass
     finally:
         os._exit(127)
+
+
+def _told(stage: str, errno: int, message: str) -> bytes:
+    return json.dumps({"stage": stage, "errno": errno, "message": message}).encode()
 
 
 def _expose() -> None:
@@ -216,9 +289,13 @@ class _Account:
         }
 
 
+_ROOT = _Account(0, 0, "root", "/root", "/bin/sh")
+"""No look at the disk for the common case."""
+
+
 def _account(user: str | None) -> _Account:
     if user is None and os.geteuid() == 0:
-        return _Account(0, 0, "root", "/root", "/bin/sh")  # no look at the disk for the common case
+        return _ROOT
     name, _, group = (user or str(os.geteuid())).partition(":")
     gid = _group(group) if group else None
     try:

@@ -16,6 +16,9 @@ class Tree(Protocol):
     def enter(self) -> None:
         """Called in the child, before it is anything else."""
 
+    def entrance(self) -> int:
+        """A descriptor of the cgroup's folder, for clone3(2); -1 when there is none to be entered."""
+
     def environment(self) -> dict[str, str]:
         """What the command's environment must hold so that its tree is found."""
 
@@ -34,6 +37,7 @@ class Cgroup:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._fd = -1
 
     @classmethod
     def make(cls, path: str) -> Cgroup:
@@ -42,8 +46,18 @@ class Cgroup:
         return cls(path)
 
     def enter(self) -> None:
-        """Move the calling process in."""
-        _write(f"{self.path}/cgroup.procs", "0")
+        """Move the calling process in. The group may have been made long before, and removed by somebody since."""
+        try:
+            _write(f"{self.path}/cgroup.procs", "0")
+        except FileNotFoundError:
+            os.mkdir(self.path)
+            _write(f"{self.path}/cgroup.procs", "0")
+
+    def entrance(self) -> int:
+        """Opened once, closed by `remove`. Raises OSError."""
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        return self._fd
 
     def environment(self) -> dict[str, str]:
         """Nothing: membership is inherited by the kernel."""
@@ -60,6 +74,9 @@ class Cgroup:
 
     def remove(self) -> bool:
         """A folder made below it by the command goes too."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
         try:
             os.rmdir(self.path)
         except OSError:
@@ -81,6 +98,10 @@ class MarkedTree:
 
     def enter(self) -> None:
         """Nothing: the mark comes with exec."""
+
+    def entrance(self) -> int:
+        """None."""
+        return -1
 
     def environment(self) -> dict[str, str]:
         """The mark."""
@@ -125,6 +146,10 @@ class Single:
     def enter(self) -> None:
         """It stays where the agent is."""
 
+    def entrance(self) -> int:
+        """None."""
+        return -1
+
     def environment(self) -> dict[str, str]:
         """Nothing."""
         return {}
@@ -144,18 +169,41 @@ class Single:
 
 
 class Forest:
-    """Makes a tree for each command: cgroups below `root`, or marks when `root` is None."""
+    """Makes a tree for each command: cgroups below `root`, or marks when `root` is None.
+
+    Who calls `tend` while nobody waits has the next command's group made ahead.
+    """
 
     def __init__(self, root: str | None) -> None:
         self._root = root
         self._next = 1
         self._full: list[Tree] = []
+        self._ready: Tree | None = None
 
     def plant(self) -> Tree:
         """A new, empty tree. Raises OSError when the cgroup cannot be made."""
         if self._root is None:
             return MarkedTree()
+        tree, self._ready = self._ready, None
+        if tree is None:
+            self._sweep()
+            tree = self._make()
+        return tree
+
+    def tend(self) -> None:
+        """Let go of what has become empty, and make the next tree."""
+        self._sweep()
+        if self._ready is None and self._root is not None:
+            try:
+                self._ready = self._make()
+                self._ready.entrance()
+            except OSError:
+                pass  # whoever needs it is told
+
+    def _sweep(self) -> None:
         self._full = [tree for tree in self._full if not tree.remove()]
+
+    def _make(self) -> Tree:
         number, self._next = self._next, self._next + 1
         # several processes plant below one root; the fixed width keeps their numbers apart
         return Cgroup.make(f"{self._root}/{os.getpid()}{number:08}")
