@@ -25,6 +25,11 @@ INPUT_WINDOW = 256 * 1024
 """The same towards the guest, whose memory is the scarcer."""
 
 
+# made once, and asked for no white space around the value: the guest spares a third of what a message costs it
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_decode = json.JSONDecoder().raw_decode
+
+
 class WireError(Exception):
     """Bytes that no correct peer sends."""
 
@@ -68,13 +73,16 @@ def encode(kind: Kind, stream: int, payload: bytes = b"") -> bytes:
 
 def pack(message: Mapping[str, Any]) -> bytes:
     """A control payload. Bytes that are no UTF-8 travel as lone surrogates (os.fsdecode), escaped to ASCII."""
-    return json.dumps(message, separators=(",", ":")).encode("ascii")
+    return _encode(message).encode("ascii")
 
 
 def unpack(payload: bytes) -> dict[str, Any]:
     """The object in a control payload. Raises WireError."""
     try:
-        message = json.loads(payload)
+        text = payload.decode()
+        message, end = _decode(text)
+        if end != len(text):
+            raise ValueError(f"more follows at {end}")
     except (ValueError, RecursionError) as error:
         raise WireError(f"a control payload is no JSON ({error})") from None
     if not isinstance(message, dict):

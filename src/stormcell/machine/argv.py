@@ -49,9 +49,10 @@ def emulated(tsc_khz: int) -> list[str]:
     It sometimes cannot calibrate the TSC against the PIT and hangs for good; telling it the frequency (kHz) cures
     that, and `no_timer_check` skips a check that a busy host fails. QEMU keeps translated code by its virtual address
     (QEMU 7.2, tb_htable_lookup): with libraries at another place in every process, each start of a program would have
-    its loader and C library translated anew, 19 ms in place of 3.5.
+    its loader and C library translated anew, 19 ms in place of 3.5. And no scheduler group for each session: a command
+    is in a cgroup of its own.
     """
-    return ["tsc=reliable", f"tsc_early_khz={tsc_khz}", "no_timer_check", "norandmaps"]
+    return ["tsc=reliable", f"tsc_early_khz={tsc_khz}", "no_timer_check", "norandmaps", "noautogroup"]
 
 
 def command_line(spec: MachineSpec, tsc_khz: int) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -36,5 +38,19 @@ def test_an_ipv6_peer_as_the_kernel_prints_it(peer: str, here: bool) -> None:
 def test_a_connection_to_oneself_is_seen_and_is_not_foreign() -> None:
     before = resume.foreign_connections()
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
-        assert resume._established()
+        counters = os.open(resume.COUNTERS, os.O_RDONLY)
+        try:
+            assert resume.established(counters)
+        finally:
+            os.close(counters)
         assert resume.foreign_connections() == before
+
+
+def test_a_line_is_replaced_whole_whatever_its_length(tmp_path: Path) -> None:
+    line = resume._Line(str(tmp_path / "line"), 0o600, width=4)
+    assert (tmp_path / "line").read_text() == "    \n"
+    for text in ("abcd", "a", "longer than it was"):
+        line.write(text)
+        assert (tmp_path / "line").read_text() == f"{text}\n"
+    resume._Line(str(tmp_path / "line"), 0o600, width=4)
+    assert (tmp_path / "line").read_text() == "longer than it was\n"
