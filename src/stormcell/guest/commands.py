@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "readonly": "stormcell.guest.tools.readonly:main",
     "relay": "stormcell.guest.tools.relay:main",
     "rlimit": "stormcell.guest.tools.rlimit:main",
+    "seccomp": "stormcell.guest.tools.seccomp:main",
     "shorten": "stormcell.guest.tools.shorten:main",
     "stop": "stormcell.guest.tools.stop:main",
     "storm": "stormcell.guest.tools.storm:main",

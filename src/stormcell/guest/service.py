@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stormcell.guest import spawn, timens
+from stormcell.guest import seccomp, spawn, timens
 from stormcell.guest.loop import Loop, Timer
 from stormcell.guest.spawn import Command
 
@@ -149,7 +149,7 @@ class Service:
         command = Command(spec.command, spec.cwd, spec.env, spec.user)
         self._report, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            pid = self._fork(command, self._cgroup, self._ended, theirs, timens.of_service(spec.name))
+            pid = self._fork(command, self._cgroup, self._ended, theirs, spec.name)
         except OSError as error:
             os.close(self._report)
             self._fail(f"it cannot be started: {error}")
@@ -237,13 +237,13 @@ class Service:
         self._keeper.loop.after(_ATTEMPT, lambda: _kill_if(pid, start))
 
     def _fork(
-        self, command: Command, cgroup: str, ended: Callable[[int], None], report: int = -1, namespace: str = ""
+        self, command: Command, cgroup: str, ended: Callable[[int], None], report: int = -1, service: str = ""
     ) -> int:
         log = self._open_log()
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         fds = (null, log, log, null if report < 0 else report)
         try:
-            pid = spawn.fork_into(fds, lambda: spawn.run_command(command, {}), lambda: _join(cgroup, namespace))
+            pid = spawn.fork_into(fds, lambda: spawn.run_command(command, {}), lambda: _join(cgroup, service))
         finally:
             os.close(log)
             os.close(null)
@@ -279,12 +279,18 @@ def process_start_time(pid: int) -> int | None:
         return None
 
 
-def _join(cgroup: str, namespace: str) -> None:
-    if namespace and os.path.exists(namespace):
+def _join(cgroup: str, service: str) -> None:
+    """Into its cgroup, and under the faults that it has to start under; the filter of calls comes last."""
+    if service and os.path.exists(namespace := timens.of_service(service)):
         timens.enter(namespace)
     fd = os.open(f"{cgroup}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
     os.write(fd, b"0")
     os.close(fd)
+    if service and os.path.exists(desk := seccomp.of_service(service)):
+        try:
+            seccomp.join(desk)
+        except ConnectionRefusedError:  # the fault's process was killed; its receipt says so
+            return
 
 
 def _kill_if(pid: int, start: int | None) -> None:

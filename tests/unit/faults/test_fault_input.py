@@ -15,6 +15,7 @@ CPU = {"kind": "cpu.limit", "service": "web", "percent": "20%"}
 FILL = {"kind": "disk.fill", "path": "/srv"}
 INODES = {"kind": "disk.inodes", "path": "/srv"}
 KILL = {"kind": "process.kill"}
+SECCOMP = {"kind": "syscall.seccomp", "call": "fsync", "errno": "EIO"}
 
 WRONG = [
     ({"kind": "net.dealy"}, "there is no fault 'net.dealy'; did you mean 'net.delay'?"),
@@ -171,6 +172,19 @@ WRONG = [
     ({"kind": "machine.link", "device": "eth0"}, "unknown field 'device'"),
     ({"kind": "machine.crash"}, "Field required"),
     ({"kind": "machine.crash", "mode": "explode"}, "'panic', 'reboot' or 'power'"),
+    # system calls of what is started under the fault
+    ({**SECCOMP, "call": "getrandon"}, "no system call 'getrandon'; did you mean 'getrandom'?"),
+    ({**SECCOMP, "call": []}, "write one text or a list of them"),
+    ({**SECCOMP, "call": ["fsync", "fsync"]}, "the same entry twice"),
+    ({**SECCOMP, "call": "exit_group"}, "cannot be made to fail: the process could not end"),
+    ({**SECCOMP, "call": "sleep", "exact": True}, "'sleep' is a group and no system call"),
+    ({**SECCOMP, "errno": "EBROKEN"}, "there is no errno 'EBROKEN'"),
+    ({"kind": "syscall.seccomp", "call": "fsync"}, "neither 'errno' nor 'delay' is given"),
+    ({**SECCOMP, "delay": "2h"}, "it is up to 1h"),
+    ({**SECCOMP, "from_start": True}, "'from_start' is about a service"),
+    ({**SECCOMP, "rate": "10%", "every": 2}, "two ways to say how often"),
+    ({**SECCOMP, "seed": -1}, "greater than or equal to 0"),
+    ({**SECCOMP, "name": "redis"}, "unknown field 'name'"),
 ]
 
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 from typing import Any
 
 from stormcell.guest import timens
 from stormcell.guest.kernel import mount, unmount
-from stormcell.guest.supervisor import SOCKET
-from stormcell.guest.tools import common, processes
+from stormcell.guest.tools import common, processes, restart
 
 CLOCKS = ("monotonic", "boottime")
-ANSWER_S = 60.0
 SECOND = 10**9
 TRIES = 5
 GOOD_NS = 20_000_000
@@ -32,14 +29,14 @@ def make(mark: str, monotonic: str, boottime: str, service: str) -> dict[str, An
     path = timens.held(mark)
     if os.path.lexists(path):
         raise ValueError(f"{path} is in the way: a fault of this name was not undone")
-    if service != "-" and service not in _supervisor("status", None)["services"]:
-        raise ValueError(f"there is no service '{service}'")
+    if service != "-":
+        restart.exists(service)
     os.makedirs(timens.FOLDER, mode=0o700, exist_ok=True)
     common.put_mark(_mark(mark), {"service": service})
     _hold(path, dict(zip(CLOCKS, (int(monotonic), int(boottime)), strict=True)))
     if service != "-":
         os.symlink(path, timens.of_service(service))
-        _again(service)
+        restart.again(service)
     return show(mark)
 
 
@@ -51,7 +48,7 @@ def unmake(mark: str) -> dict[str, Any]:
     service, path = known["service"], timens.held(mark)
     if service != "-" and os.path.islink(timens.of_service(service)):
         os.unlink(timens.of_service(service))
-        _again(service)
+        restart.again(service)
     if os.path.lexists(path):
         unmount(path)
         os.unlink(path)
@@ -152,23 +149,6 @@ def _hold(path: str, offsets: dict[str, int]) -> None:
         os.close(read)
         os.close(done)
         os.waitpid(pid, 0)
-
-
-def _again(service: str) -> None:
-    for op in ("stop", "start"):
-        answer = _supervisor(op, service)
-        if "error" in answer:
-            raise ValueError(f"service {service}: {answer['error']}")
-
-
-def _supervisor(op: str, name: str | None) -> dict[str, Any]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(ANSWER_S)
-        connection.connect(SOCKET)
-        connection.sendall(json.dumps({"op": op, "name": name}).encode() + b"\n")
-        with connection.makefile("rb") as answers:
-            answer = json.loads(answers.readline() or b'{"error": "the supervisor hung up"}')
-    return answer if isinstance(answer, dict) else {}
 
 
 def _inode(pid: int) -> int:

@@ -7,6 +7,13 @@ from tests.guest.faults.recording import ACTED, GROUP, IDLE, NOT_IN_FORCE
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
 TOOL = "python3 /root/syscall_tool.py"
 VICTIM = f"{JOIN} exec {TOOL}"
+SYNCING = (
+    "mkdir -p /etc/stormcell; cat > /srv/sync.sh; chmod +x /srv/sync.sh; "
+    'echo \'[{"name": "syncing", "command": ["/srv/sync.sh"]}]\' > /etc/stormcell/services.json; '
+    "stormcell-guest service load"
+)
+SYNCS = f"printf '#!/bin/sh\nwhile sleep 0.05; do sync -d /srv/sync.sh; done\n' | ({SYNCING})"
+UNDER = "stormcell-guest seccomp run fault"
 SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
@@ -37,4 +44,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "syscall.delay.idle": (
         {"kind": "syscall.delay", "name": "sleep", "call": "fsync", "delay": "30ms"},
         {"loads": ["exec sleep 100"], "settle": 0.2}, IDLE),
+    "syscall.seccomp": (
+        {"kind": "syscall.seccomp", "service": "syncing", "call": "fsync", "errno": "EIO"},
+        {"setup": [SYNCS], "under": ["sleep 0.5"]}, ACTED),
+    "syscall.seccomp.commands": (
+        {"kind": "syscall.seccomp", "call": ["openat", "getrandom"], "exact": True, "errno": "EACCES", "every": 5,
+         "delay": "5ms", "limit": 3},
+        {"setup": SETUP, "under": [f"{UNDER} {TOOL} repeat /srv/x 10 0; cat /srv/x"]}, ACTED),
+    "syscall.seccomp.idle": (
+        {"kind": "syscall.seccomp", "call": "fsync", "errno": "EIO"}, {"under": [f"{UNDER} true; sync"]}, IDLE),
+    "syscall.seccomp.killed": (
+        {"kind": "syscall.seccomp", "call": "getppid", "errno": "EIO"},
+        {"under": ["kill -9 $(cat /sys/fs/cgroup/stormcell/faults/fault/cgroup.procs); sleep 0.2"]},
+        NOT_IN_FORCE),
 }  # fmt: skip

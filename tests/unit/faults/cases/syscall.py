@@ -21,4 +21,10 @@ SPECS: dict[str, dict[str, Any]] = {
         "rate": "10%", "path": "/srv/x"},
     "syscall.delay.main": {
         "kind": "syscall.delay", "service": "web", "processes": "main", "call": "poll", "delay": "10ms", "limit": 4},
+    "syscall.seccomp.commands": {
+        "kind": "syscall.seccomp", "call": ["getrandom", "open", "io_uring_setup"], "errno": "EAGAIN", "rate": "12.5%",
+        "seed": 7, "limit": 100},
+    "syscall.seccomp.slow": {
+        "kind": "syscall.seccomp", "service": "web", "from_start": True, "call": ["read", "openat"], "exact": True,
+        "delay": "20ms", "every": 4},
 }  # fmt: skip
