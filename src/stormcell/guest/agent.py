@@ -34,17 +34,22 @@ class Agent:
         self.forest = Forest(cgroups)
         self.launcher = _launcher()
         self.generation = ""
+        self.orphans: list[Mapping[str, Any]] = []
         self._boot_id = boot_id()
         self._handlers = handlers
         self._ports: list[Port] = []
 
     def add_port(self, fd: int) -> None:
         """Serve one more port; `fd` becomes non-blocking."""
-        self._ports.append(Port(self.loop, fd, accept=self._accept, greet=self.greeting))
+        self._ports.append(Port(self.loop, fd, accept=self._accept, greet=self.greeting, part=self.part))
 
     def greeting(self) -> dict[str, Any]:
         """Who answers: the protocol's version, the boot and the life of this machine."""
         return {"version": wire.VERSION, "boot_id": self._boot_id, "generation": self.generation}
+
+    def part(self) -> None:
+        """This machine is a fork: who asked for what runs here waits for the answer of the other one."""
+        self.orphans = [about for port in self._ports for about in port.orphan()]
 
     def _accept(self, port: Port, stream: int, payload: bytes) -> None:
         try:
@@ -84,11 +89,20 @@ def _hello(agent: Agent, port: Port, stream: int, _request: Mapping[str, Any]) -
     port.finish(stream, agent.greeting())
 
 
+def _orphans(agent: Agent, port: Port, stream: int, _request: Mapping[str, Any]) -> None:
+    port.finish(stream, {"orphans": agent.orphans})
+
+
 def _exec(agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
     port.streams[stream] = commands.start(port, stream, request, agent.forest, agent.launcher)
 
 
-HANDLERS: dict[str, Handler] = {"hello": _hello, "exec": _exec, **dict.fromkeys(fileops.OPERATIONS, files.serve)}
+HANDLERS: dict[str, Handler] = {
+    "hello": _hello,
+    "orphans": _orphans,
+    "exec": _exec,
+    **dict.fromkeys(fileops.OPERATIONS, files.serve),
+}
 
 
 def main(argv: Sequence[str]) -> int:

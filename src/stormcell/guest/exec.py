@@ -37,7 +37,8 @@ def start(port: Port, stream: int, request: Mapping[str, Any], forest: Forest, l
         forest.fell(tree)
         forest.tend()
 
-    return Job(port, stream, child, tree, timeout=float(timeout), conclude=ending, release=release)
+    name = " ".join(command.argv)
+    return Job(port, stream, child, tree, timeout=float(timeout), conclude=ending, release=release, command=name)
 
 
 def _command(request: Mapping[str, Any]) -> Command:

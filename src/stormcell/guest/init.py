@@ -69,7 +69,8 @@ def _agent() -> None:
             write_file(path, text)
         except OSError as error:
             say(f"{path}: {error}")
-    served = agent.Agent(cgroups=boot.EXECS, handlers={**agent.HANDLERS, "resume": resume.Resume().serve})
+    handlers = {**agent.HANDLERS, "resume": resume.Resume().serve, "clock": resume.clock}
+    served = agent.Agent(cgroups=boot.EXECS, handlers=handlers)
     served.generation = resume.generation()
     served.forest.clear()
     served.forest.tend()

@@ -19,13 +19,15 @@ from stormcell.guest.wire import Frame, Intake, Kind, WireError
 GRACE = 2.0
 """Seconds after the kill for pipes to close. A process in uninterruptible sleep may outlast it; it is then counted."""
 _REPORT_LIMIT = 16 * 1024
+_NAME_LIMIT = 200
 
 
 class Job:
     """A child whose stdin is fed from INPUT frames and whose pipes flow back as OUTPUT and ERRORS.
 
     It is finished when the process has exited and both pipes are at their end, as with subprocess.communicate.
-    `conclude` turns (wait status or None, timed out, processes left) into the final answer.
+    `conclude` turns (wait status or None, timed out, processes left) into the final answer. With a `command` to be
+    named by, it goes on as an orphan when the machine was forked.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Job:
         conclude: Callable[[Job], Mapping[str, Any]],
         release: Callable[[Tree], None],
         collect: bool = False,
+        command: str = "",
     ) -> None:
         self.timed_out = False
         self.cancelled = False
@@ -52,6 +55,8 @@ class Job:
         self._tree = tree
         self._conclude = conclude
         self._release = release
+        self._command = command
+        self._orphan = False
         self._failure = bytearray()
         self._exited = False
         self._over = False
@@ -95,6 +100,16 @@ class Job:
         self._close_stdin()
         self._check()
 
+    def orphan(self) -> Mapping[str, Any] | None:
+        """Go on to the end or the deadline with nobody to tell; stdin stays open, and nothing comes."""
+        if not self._command:
+            self.abandon()
+            return None
+        self._orphan = True
+        for outlet in list(self._outlets):
+            outlet.orphan()
+        return {"pid": self._child.pid, "command": self._command[:_NAME_LIMIT]}
+
     def _input(self, data: bytes) -> None:
         if not data:
             self._ending = True
@@ -119,7 +134,7 @@ class Job:
                 self._pending[0] = self._pending[0][count:]
             else:
                 self._pending.popleft()
-            if (grant := self._intake.consumed(count)) and not self._over:
+            if (grant := self._intake.consumed(count)) and not self._over and not self._orphan:
                 self._port.send(Kind.CREDIT, self._stream, wire.pack_credit(Kind.INPUT, grant))
         if self._ending:
             self._close_stdin()
@@ -160,7 +175,7 @@ class Job:
                 os.close(self._report)
                 self._report = -1
                 self._failure += self._child.failure()
-                if not self._failure and not self._over:
+                if not self._failure and not self._over and not self._orphan:
                     self._port.send(Kind.STARTED, self._stream, wire.pack({"pid": self._child.pid}))
         self._check()
 
@@ -207,7 +222,8 @@ class Job:
             self._over = True
             self.left = len(self._tree.pids()) if self._grace else 0
             self._close_stdin()
-            self._port.finish(self._stream, self._answer())
+            if not self._orphan:
+                self._port.finish(self._stream, self._answer())
         if self._over:
             for timer in (self._limit, self._grace):
                 if timer:

@@ -30,6 +30,12 @@ class Stream(Protocol):
     def abandon(self) -> None:
         """The host is gone: stop, say nothing."""
 
+    def orphan(self) -> Mapping[str, Any] | None:
+        """The host that asked went on with another copy of this machine: say nothing any more.
+
+        What it is if it goes on by itself; None when it was abandoned.
+        """
+
 
 class Outlet:
     """One pipe whose bytes go to the host as they are granted."""
@@ -43,12 +49,13 @@ class Outlet:
         self._fd = fd
         self._ended = ended
         self._readable = False
+        self._orphan = False
         port.loop.watch(fd, self._edge)
 
     @property
     def blocked(self) -> bool:
         """The host has not granted what it would take to go on."""
-        return self.allowance.left == 0
+        return self.allowance.left == 0 and not self._orphan
 
     @property
     def ready(self) -> bool:
@@ -56,9 +63,29 @@ class Outlet:
         return self.open and self._readable and self.allowance.left > 0
 
     def _edge(self, events: int) -> None:
-        if events & ~select.EPOLLOUT:
+        if self._orphan:
+            self._discard()
+        elif events & ~select.EPOLLOUT:
             self._readable = True
             self._port.offer(self)
+
+    def orphan(self) -> None:
+        """Nobody listens: read on, so that the writer does not block, and keep nothing."""
+        self._orphan = True
+        self._discard()
+
+    def _discard(self) -> None:
+        for _ in range(_READS):
+            if not self.open:
+                return
+            try:
+                if not os.read(self._fd, 65536):
+                    self.end(silent=True)
+                    self._ended()
+                    return
+            except BlockingIOError:
+                return
+        self._port.loop.soon(self._discard)
 
     def next_frame(self) -> bytes | bytearray | None:
         """The next piece as a frame, the last one empty; None when the pipe is empty for now."""
@@ -99,6 +126,7 @@ class Port:
         *,
         accept: Callable[[Port, int, bytes], None],
         greet: Callable[[], Mapping[str, Any]],
+        part: Callable[[], None],
     ) -> None:
         self.loop = loop
         self.streams: dict[int, Stream] = {}
@@ -106,6 +134,7 @@ class Port:
         self._fd = fd
         self._accept = accept
         self._greet = greet
+        self._part = part
         self._nonce = 0
         self._decoder = Decoder(wire.TO_GUEST, resync=True)
         self._queue: deque[bytes | bytearray | memoryview] = deque()
@@ -255,6 +284,8 @@ class Port:
     def _handle(self, frame: Frame) -> None:
         if frame.kind == Kind.HELLO:
             if frame.stream != self._nonce:
+                if wire.unpack(frame.payload).get("forked") is True:
+                    self._part()
                 self._reset()
                 self._nonce = frame.stream
             self.send(Kind.WELCOME, frame.stream, wire.pack(self._greet()))
@@ -277,6 +308,13 @@ class Port:
                 self.offer(outlet)
         except WireError:
             self._reset()
+
+    def orphan(self) -> list[Mapping[str, Any]]:
+        """Part from the host of a copied machine. What goes on without it."""
+        left = [about for stream in list(self.streams.values()) if (about := stream.orphan())]
+        self.streams.clear()
+        self._reset()
+        return left
 
     def _detach(self) -> None:
         """The host end is closed."""

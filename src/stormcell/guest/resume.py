@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from stormcell.guest.port import Port
 
 COUNTERS = "/proc/net/snmp"
+PORT_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
+_DEFAULT_RANGE = (32768, 60999)
+_ROOM = 8192
 GENERATION = "/run/stormcell/generation"
 MACHINE_ID = "/run/machine-id"
 # linux/random.h
@@ -43,6 +46,8 @@ class Resume:
         self._counters = os.open(COUNTERS, os.O_RDONLY | os.O_CLOEXEC)
         self._machine_id = _Line(MACHINE_ID, 0o444, width=32)
         self._generation = _Line(GENERATION, 0o644, width=16)
+        self._ports = os.open(PORT_RANGE, os.O_RDWR | os.O_CLOEXEC)
+        self._range = _DEFAULT_RANGE
 
     def serve(self, agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
         """Answer `resumed`. Raises WireError, OSError: then nothing is acknowledged."""
@@ -50,8 +55,10 @@ class Resume:
         machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
         if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
             raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
-        time.clock_settime_ns(time.CLOCK_REALTIME, wall)
-        reseed(self._random, bytes.fromhex(str(entropy)))
+        seed = bytes.fromhex(str(entropy))
+        set_clock(wall, request.get("advance_ns"))
+        reseed(self._random, seed)
+        self._vary_ports(seed)
         socket.sethostname(str(name))
         self._machine_id.write(str(machine_id))
         self._generation.write(str(life))
@@ -59,7 +66,7 @@ class Resume:
         dropped = foreign_connections() if established(self._counters) else 0
 
         def answer(_job: Job | None = None) -> dict[str, Any]:
-            return {**agent.greeting(), "wall_clock_ns": time.time_ns(), "dropped": dropped}
+            return {**agent.greeting(), "wall_clock_ns": time.time_ns(), "dropped": dropped, "orphans": agent.orphans}
 
         if not dropped:
             port.finish(stream, answer())
@@ -69,6 +76,40 @@ class Resume:
         port.streams[stream] = Job(
             port, stream, child, Single(), timeout=20, conclude=answer, release=_nothing, collect=True
         )
+
+    def _vary_ports(self, seed: bytes) -> None:
+        """Begin the ephemeral ports elsewhere than the siblings do.
+
+        A connection's port is an offset into the range, hashed with secrets that were drawn at boot or at the first
+        connection (__inet_hash_connect in net/ipv4/inet_hashtables.c), so copies of one machine choose the same. A
+        range that somebody else set, a fault perhaps, is left alone.
+        """
+        found = os.pread(self._ports, 64, 0).split()
+        if tuple(map(int, found)) == self._range:
+            # even steps: the kernel takes odd and even ports for different uses, counted from the lower bound
+            low, high = (int.from_bytes(seed[at : at + 2], "big") % (_ROOM // 2) * 2 for at in (0, 2))
+            self._range = (_DEFAULT_RANGE[0] + low, _DEFAULT_RANGE[1] - high)
+            os.pwrite(self._ports, b"%d %d\n" % self._range, 0)
+
+
+def set_clock(wall_ns: object, advance_ns: object) -> None:
+    """Step the wall clock by `advance_ns`, or to `wall_ns` when there is none. Raises WireError, OSError.
+
+    The step is what the guest did not live through; a wall clock that a fault had set otherwise stays as wrong.
+    """
+    if isinstance(advance_ns, int):
+        time.clock_settime_ns(time.CLOCK_REALTIME, time.time_ns() + advance_ns)
+    elif isinstance(wall_ns, int):
+        time.clock_settime_ns(time.CLOCK_REALTIME, wall_ns)
+    else:
+        raise WireError("a clock is set by advance_ns or to wall_clock_ns, whole numbers")
+
+
+def clock(_agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
+    """Serve `clock`: step it if `advance_ns` is there, and tell it."""
+    if "advance_ns" in request:
+        set_clock(None, request["advance_ns"])
+    port.finish(stream, {"wall_clock_ns": time.time_ns()})
 
 
 def generation() -> str:

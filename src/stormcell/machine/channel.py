@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from stormcell.guest import wire
 from stormcell.guest.wire import Decoder, Frame, Kind, WireError
-from stormcell.machine.exchange import Exchange
+from stormcell.machine.exchange import Exchange, printable
 from stormcell.machine.sockets import connect
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, SandboxError
 
@@ -48,20 +48,33 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Orphan:
+    """A command with nobody to answer to: its first process in the guest, and its words (at most 200 characters)."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True)
 class Resumed:
-    """The guest's acknowledgement: its wall clock afterwards, and how many old connections it dropped."""
+    """The guest's acknowledgement: its wall clock afterwards, and how many old connections it dropped.
+
+    `orphans` are the commands that run in a fork and whose callers wait for the answer of the machine it came from.
+    """
 
     wall_clock_ns: int
     generation: str
     boot_id: str
     dropped: int
+    orphans: tuple[Orphan, ...] = ()
 
 
 class Channel:
     """A connected agent port. Use from one event loop. Make it with `connect`."""
 
-    def __init__(self, where: str, on_close: Callable[[], None] | None = None) -> None:
+    def __init__(self, where: str, on_close: Callable[[], None] | None = None, *, forked: bool = False) -> None:
         self.where = where
+        self._forked = forked
         self._on_close = on_close
         self._nonce = secrets.randbelow(wire.MAX_STREAM) + 1
         self._decoder = Decoder(wire.TO_HOST, resync=False)
@@ -102,9 +115,13 @@ class Channel:
         timeout: float = REQUEST_LIMIT,
         *,
         on_close: Callable[[], None] | None = None,
+        forked: bool = False,
     ) -> Self:
-        """The same on a connected, non-blocking socket, which the channel owns from here on."""
-        channel = cls(where, on_close)
+        """The same on a connected, non-blocking socket, which the channel owns from here on.
+
+        `forked` tells the guest that it is a copy: what its former host asked for goes on without one.
+        """
+        channel = cls(where, on_close, forked=forked)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout):
@@ -127,10 +144,13 @@ class Channel:
         answer = await self.ask({"op": "hello"}, timeout)
         return self.checked(lambda: _hello(answer))
 
-    async def resume(self, identity: Identity, timeout: float = REQUEST_LIMIT) -> Resumed:
+    async def resume(
+        self, identity: Identity, timeout: float = REQUEST_LIMIT, *, advance_ns: int | None = None
+    ) -> Resumed:
         """Tell a restored guest the time and who it is now, and give it entropy of its own.
 
-        The guest is nobody's sandbox until this has returned. The wall clock sent is the one at the time of sending.
+        The guest is nobody's sandbox until this has returned. Its wall clock is stepped by `advance_ns`, the time that
+        it did not live through; without that it is set to the host's of the moment of sending.
         """
         message = {
             "op": "resume",
@@ -139,6 +159,7 @@ class Channel:
             "generation": identity.generation,
             "entropy": secrets.token_hex(64),
             "wall_clock_ns": time.time_ns(),
+            "advance_ns": advance_ns,
         }
         # Sent along with the greeting: a restored guest's first steps are slow, and a snapshot holds no torn frame.
         exchange = await self.open(message, deadline=time.monotonic() + timeout, welcomed=False)
@@ -149,11 +170,23 @@ class Channel:
                 _text(answer, "generation"),
                 _text(answer, "boot_id"),
                 _whole(answer, "dropped"),
+                _orphans(answer),
             )
         )
         if resumed.generation != identity.generation:
             raise self.violated("the guest acknowledged another generation")
         return resumed
+
+    async def orphans(self, timeout: float = REQUEST_LIMIT) -> tuple[Orphan, ...]:
+        """What runs in a fork with nobody to answer to, as it was when the fork began."""
+        answer = await self.ask({"op": "orphans"}, timeout)
+        return self.checked(lambda: _orphans(answer))
+
+    async def clock(self, *, advance_ns: int = 0, timeout: float = REQUEST_LIMIT) -> int:
+        """Step the guest's wall clock; what it shows then, in ns."""
+        step = {"advance_ns": advance_ns} if advance_ns else {}
+        answer = await self.ask({"op": "clock", **step}, timeout)
+        return self.checked(lambda: _whole(answer, "wall_clock_ns"))
 
     async def sync(self, timeout: float = 120.0) -> None:
         """Have the guest write out its file systems."""
@@ -244,7 +277,7 @@ class Channel:
         self._break(OutcomeUnknown("the connection to the guest broke", where=self.where))
 
     def _greet(self) -> None:
-        self._send(Kind.HELLO, self._nonce, wire.pack({"version": wire.VERSION}))
+        self._send(Kind.HELLO, self._nonce, wire.pack({"version": wire.VERSION, "forked": self._forked}))
 
     def _greet_again(self) -> None:
         """The guest may be waiting for the rest of a frame that an earlier host never finished: fill it up."""
@@ -349,3 +382,10 @@ def _text(answer: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or len(value) > 1024:
         raise WireError(f"{name} is no short text")
     return value
+
+
+def _orphans(answer: Mapping[str, Any]) -> tuple[Orphan, ...]:
+    found = answer.get("orphans")
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise WireError("orphans is no list of objects")
+    return tuple(Orphan(_whole(entry, "pid"), printable(_text(entry, "command"))) for entry in found)

@@ -41,9 +41,9 @@ class AgentProcess:
     ends: list[socket.socket]
     channels: list[Channel] = field(default_factory=list)
 
-    async def channel(self) -> Channel:
+    async def channel(self, *, forked: bool = False) -> Channel:
         self.ends[0].setblocking(False)
-        channel = await Channel.over(self.ends.pop(0), "test")
+        channel = await Channel.over(self.ends.pop(0), "test", forked=forked)
         self.channels.append(channel)
         return channel
 

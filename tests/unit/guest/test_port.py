@@ -19,7 +19,7 @@ def test_an_answer_is_not_dropped_when_the_port_looks_hung_up_after_a_slow_reque
         time.sleep(module._SETTLE * 1.5)
         served.finish(stream, {"done": True})
 
-    Port(loop, guest.fileno(), accept=accept, greet=dict)
+    Port(loop, guest.fileno(), accept=accept, greet=dict, part=lambda: None)
     reads = [wire.encode(Kind.REQUEST, 1, b"{}"), b"", b""]
     real = os.read
 
