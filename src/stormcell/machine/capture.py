@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,26 +22,29 @@ _AGENT_PORT = re.compile(r"a([0-9]+)\Z")
 
 @dataclass(frozen=True)
 class Capture:
-    """What was saved. Times are of the host's monotonic clock, in seconds."""
+    """What was saved. `stopped_ns` is of the host's wall clock."""
 
     pages: Pages
-    stopped: float
-    went_on: float
+    stopped_ns: int
+    paused_s: float
+    """How long the guest stood still; 0 when it stood still before, and does."""
     running: bool
     """Whether the guest ran before."""
     connected: tuple[int, ...]
     """Agent ports that a host process was connected to: a machine that goes on from here expects somebody there."""
 
-    @property
-    def paused_s(self) -> float:
-        """How long the guest stood still."""
-        return self.went_on - self.stopped
-
 
 async def capture(
-    monitor: Monitor, identity: ProcessIdentity, disk: tuple[str, Path], memory: Path, state: Path, overlay: Path
+    monitor: Monitor,
+    identity: ProcessIdentity,
+    disk: tuple[str, Path],
+    memory: Path,
+    state: Path,
+    overlay: Path,
+    stop: Callable[[], Awaitable[int]],
+    cont: Callable[[], Awaitable[int]],
 ) -> Capture:
-    """See `Machine.capture`."""
+    """See `Machine.capture`; `stop` and `cont` tell when it was (ns)."""
     node = f"d{overlay.name}"[:31]  # QEMU's limit for names of nodes
     low, high = region(identity, memory)
     seen = sum(length for _, length in private_runs(identity, low, high))
@@ -50,9 +54,9 @@ async def capture(
         await monitor.execute("blockdev-add", overlay_node(node, overlay) | {"backing": None})
         running = (await monitor.execute("query-status"))["status"] == "running"
         frozen = False
-        stopped = time.monotonic()
+        stopped = went_on = 0
         try:
-            await monitor.execute("stop")
+            stopped = await stop() if running else time.time_ns()
             await monitor.execute("xen-save-devices-state", {"filename": str(state), "live": True})
             pages = room.copy(identity, low, private_runs(identity, low, high))
             undo.callback(pages.close)
@@ -61,13 +65,12 @@ async def capture(
             frozen = True
         finally:
             if running:
-                await monitor.execute("cont")
-            went_on = time.monotonic()
+                went_on = await cont()
             if not frozen:
                 await _let_go(monitor, node)
         connected = tuple(sorted(_port(end["label"]) for end in ends if _is_used(end)))
         undo.pop_all()
-    return Capture(pages, stopped, went_on, running, connected)
+    return Capture(pages, stopped, max(0, went_on - stopped) / 1e9, running, connected)
 
 
 async def _let_go(monitor: Monitor, node: str) -> None:

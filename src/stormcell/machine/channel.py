@@ -90,7 +90,12 @@ class Channel:
 
     @classmethod
     async def connect(
-        cls, path: str | Path, timeout: float = REQUEST_LIMIT, *, on_close: Callable[[], None] | None = None
+        cls,
+        path: str | Path,
+        timeout: float = REQUEST_LIMIT,
+        *,
+        on_close: Callable[[], None] | None = None,
+        forked: bool = False,
     ) -> Self:
         """Connect to a machine's agent socket and greet the guest, without waiting for its answer.
 
@@ -103,7 +108,7 @@ class Channel:
                 on_close()
             raise
         try:
-            return await cls.over(sock, str(path), timeout, on_close=on_close)
+            return await cls.over(sock, str(path), timeout, on_close=on_close, forked=forked)
         except (OSError, TimeoutError) as error:
             raise SandboxError(f"the guest's agent port cannot be used ({error})", where=str(path)) from error
 

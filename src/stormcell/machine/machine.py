@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
@@ -35,6 +36,8 @@ __all__ = ["ExitEvidence", "Forward", "Machine", "MachineSpec", "ProcessIdentity
 
 LOAD_S = 60.0
 """Loading a device state takes milliseconds; a host that swaps may need longer."""
+EVENT_S = 1.0
+"""An event follows its command at once, or never: a machine that stood still already says nothing."""
 FLATTEN_S = 600.0
 """Joining a disk's layers copies them: as long as a slow disk takes for what one guest wrote."""
 DEATH_S = 30.0
@@ -58,7 +61,6 @@ class Machine:
         self._forwards: tuple[Forward, ...] = ()
         self._reason = ""
         self._status: int | None = None
-        self._began = time.monotonic()
         self._ending: asyncio.Task[None] | None = None
         self._watcher = asyncio.create_task(self._watch())
 
@@ -77,7 +79,9 @@ class Machine:
             await machine.load(spec.disk, state)
             await machine.cont()
         except BaseException as error:
-            await machine.given_up(error)
+            await machine.given_up()
+            if (explained := machine.explained(error)) is not error:
+                raise explained from error
             raise
         return machine
 
@@ -97,15 +101,17 @@ class Machine:
         try:
             machine._monitor = await Monitor.open(folder, machine._on_event)
         except BaseException as error:
-            await machine.given_up(error)
+            await machine.given_up()
+            if (explained := machine.explained(error)) is not error:
+                raise explained from error
             raise
         return machine
 
-    async def given_up(self, error: BaseException) -> None:
-        """End a machine that could not begin. Raises `error` with QEMU's own reason where it gave one, else returns."""
-        await self._abandon()
-        if isinstance(error, StormcellError):
-            raise self._explained(error) from error
+    async def given_up(self) -> None:
+        """End a machine that could not begin: dead and let go of when this returns."""
+        self._signal()
+        await asyncio.shield(wait_ended(self._pidfd, DEATH_S))
+        await self.close()
 
     @classmethod
     async def attach(cls, folder: Path) -> Self:
@@ -209,8 +215,10 @@ class Machine:
     def _qemu_words(self) -> str:
         return console.tail(self.folder / "qemu.log", 20)
 
-    def _explained(self, error: StormcellError) -> StormcellError:
-        """The reason that QEMU gave for ending at once, if it gave one."""
+    def explained(self, error: BaseException) -> BaseException:
+        """The reason that QEMU gave for ending at once, if it gave one; else `error` itself."""
+        if not isinstance(error, StormcellError):
+            return error
         words = self._qemu_words()
         if refused := network.refused_port(words):
             return refused
@@ -232,11 +240,11 @@ class Machine:
         except (KeyError, IndexError) as error:
             raise MachineError("QEMU does not show the forwarded ports", detail=str(usernet)) from error
 
-    async def channel(self, timeout: float = 30.0) -> Channel:
+    async def channel(self, timeout: float = 30.0, *, forked: bool = False) -> Channel:
         """A channel to the guest's agent on a free port. Raises SandboxError when all are in use."""
         slot = Slot.take(self.folder, "agent", AGENT_PORTS)
         try:
-            return await Channel.connect(slot.path, timeout, on_close=slot.release)
+            return await Channel.connect(slot.path, timeout, on_close=slot.release, forked=forked)
         except BaseException:
             slot.release()
             raise
@@ -248,13 +256,27 @@ class Machine:
             raise MachineDied("the machine is gone", where=str(self.folder), detail=self._reason)
         return self._monitor
 
-    async def pause(self) -> None:
-        """Stop the guest's processors and its clocks."""
-        await self._running().execute("stop")
+    async def pause(self) -> int:
+        """Stop the guest's processors and its clocks; when they stood still, in ns of the host's wall clock."""
+        return await self._timed("stop", "STOP")
 
-    async def cont(self) -> None:
-        """Let a paused guest go on."""
-        await self._running().execute("cont")
+    async def cont(self) -> int:
+        """Let a paused guest go on; when it did, as `pause` does."""
+        return await self._timed("cont", "RESUME")
+
+    async def _timed(self, command: str, event: str) -> int:
+        """QEMU says itself when it was; without an event nothing changed, and now is as good."""
+        monitor = self._running()
+        seen = self._log.expect(lambda heard: heard.get("event") == event)
+        try:
+            await monitor.execute(command)
+            async with asyncio.timeout(EVENT_S):
+                stamp = (await seen)["timestamp"]
+            return int(stamp["seconds"]) * 1_000_000_000 + int(stamp["microseconds"]) * 1000
+        except TimeoutError:
+            return time.time_ns()
+        finally:
+            seen.cancel()
 
     async def set_link(self, up: bool) -> None:
         """Plug the network cable in, or pull it: the guest's card loses its carrier."""
@@ -285,7 +307,10 @@ class Machine:
         """The node that the guest writes to, and its file."""
         for device in await self._running().execute("query-block"):
             if CARD in str(device.get("qdev", "")).split("/"):
-                return str(device["inserted"]["node-name"]), Path(str(device["inserted"]["file"]))
+                name = str(device["inserted"]["file"])
+                if name.startswith("json:"):  # so when the overlay's header names its backing file otherwise than QEMU
+                    name = str(json.loads(name.removeprefix("json:"))["file"]["filename"])
+                return str(device["inserted"]["node-name"]), Path(name)
         raise MachineError("QEMU shows no disk of this machine", where=str(self.folder))
 
     async def flatten(self, base: Path) -> None:
@@ -308,15 +333,16 @@ class Machine:
         One that was paused stays so. Raises HostError, MachineError, MachineDied; whatever happened, the guest runs
         on afterwards if it ran before, and writes to the old disk unless the new one took its place.
         """
-        return await capture(self._running(), self.identity, await self.disk_node(), memory, state, overlay)
+        disk = await self.disk_node()
+        return await capture(self._running(), self.identity, disk, memory, state, overlay, self.pause, self.cont)
 
-    async def save_state(self, path: Path) -> None:
+    async def save_state(self, path: Path) -> int:
         """Stop the guest and write its device state to `path`; RAM is already in the shared memory file.
 
-        The guest stays stopped. Raises MachineError.
+        The guest stays stopped; returns when it was, by the host's wall clock in ns. Raises MachineError.
         """
         monitor = self._running()
-        await monitor.execute("stop")
+        stopped = await self.pause()
         await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
         fd = open_for_writing(path)
         try:
@@ -327,6 +353,7 @@ class Machine:
             os.fsync(fd)
         finally:
             os.close(fd)
+        return stopped
 
     async def kill(self) -> ExitEvidence:
         """SIGKILL; returns when the process was seen dead. Harmless when it already is."""
@@ -378,11 +405,6 @@ class Machine:
             reason=self._reason or "gone",
             waited_s=round(time.monotonic() - began, 6),
         )
-
-    async def _abandon(self) -> None:
-        self._signal()
-        await asyncio.shield(wait_ended(self._pidfd, DEATH_S))
-        await self.close()
 
     async def close(self) -> None:
         """Let go of the sockets and descriptors. The machine runs on."""

@@ -64,20 +64,26 @@ class Slot:
             os.close(fd)
 
     @classmethod
+    def at(cls, folder: Path, kind: str, index: int) -> Slot | None:
+        """`<folder>/<kind>.<index>.sock`, or None when it is in use."""
+        path = folder / f"{kind}.{index}.sock"
+        try:
+            fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SandboxNotFound("the machine's folder is gone", where=str(folder)) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return cls(path, fd)
+
+    @classmethod
     def take(cls, folder: Path, kind: str, count: int) -> Slot:
         """The first free one of `<folder>/<kind>.<n>.sock`. Raises SandboxError when all are in use."""
         for index in range(count):
-            path = folder / f"{kind}.{index}.sock"
-            try:
-                fd = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            except OSError as error:
-                raise SandboxNotFound("the machine's folder is gone", where=str(folder)) from error
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(fd)
-            else:
-                return cls(path, fd)
+            if slot := cls.at(folder, kind, index):
+                return slot
         raise SandboxError(
             f"all {count} {kind} ports of this machine are in use",
             where=str(folder),

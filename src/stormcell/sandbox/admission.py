@@ -19,26 +19,32 @@ DISK_OF_ONE = 256 * MIB
 """What a guest may write to its overlay before anybody looks again."""
 
 
-def admit(template_memory: int, memory_available: int, disk_free: int, folder: Path) -> None:
-    """All in bytes. Raises HostError or NoSpace with what is there and what one sandbox is thought to need.
+def admit(template_memory: int, memory_available: int, disk_free: int, folder: Path, count: int = 1) -> None:
+    """All in bytes. Raises HostError or NoSpace with what is there and what `count` sandboxes are thought to need.
 
     A guest may come to use all of `template_memory`; a quarter of it is counted, since restored pages are shared
     until they are written.
     """
-    need = max(MEMORY_OF_ONE, template_memory // 4) + MEMORY_KEPT
+    need = max(MEMORY_OF_ONE, template_memory // 4) * count + MEMORY_KEPT
+    wanted = "another sandbox" if count == 1 else f"{count} more sandboxes"
     if memory_available < need:
         raise HostError(
-            f"not enough memory for another sandbox: {memory_available // MIB} MiB are available",
-            rule=f"one needs about {need // MIB} MiB (MemAvailable in /proc/meminfo)",
+            f"not enough memory for {wanted}: {memory_available // MIB} MiB are available",
+            rule=f"about {need // MIB} MiB are needed (MemAvailable in /proc/meminfo)",
             remedy="kill sandboxes that are not needed (`stormcell sandbox list`), or run `stormcell gc`",
         )
-    if disk_free < DISK_OF_ONE:
+    if disk_free < DISK_OF_ONE * count:
         raise NoSpace(
-            f"not enough room for another sandbox: {disk_free // MIB} MiB are free",
+            f"not enough room for {wanted}: {disk_free // MIB} MiB are free",
             where=str(folder),
-            rule=f"at least {DISK_OF_ONE // MIB} MiB",
+            rule=f"at least {DISK_OF_ONE * count // MIB} MiB",
             remedy="free some, or set STORMCELL_HOME to a larger disk",
         )
+
+
+def admit_here(template_memory: int, folder: Path, count: int = 1) -> None:
+    """`admit` with what this host has now."""
+    admit(template_memory, memory_available(), disk_free(folder), folder, count)
 
 
 def memory_available() -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
+from stormcell.machine.channel import Orphan
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ExitEvidence
-from stormcell.sandbox import execution, power
+from stormcell.sandbox import execution, forking, power
 from stormcell.sandbox.ending import end
 from stormcell.sandbox.evidence import KillEvidence, already_gone
 from stormcell.sandbox.execution import OnOutput, Stdin
 from stormcell.sandbox.filesystem import AsyncFilesystem
 from stormcell.sandbox.link import Link, to_the_end
-from stormcell.sandbox.making import Mark, make
+from stormcell.sandbox.making import Made, Mark, Wishes, make
 from stormcell.sandbox.memory import pss_bytes
+from stormcell.sandbox.origin import Origin
 from stormcell.sandbox.record import ID, Record, RecordTorn
 from stormcell.sandbox.results import ExecResult
 from stormcell.sandbox.running import AsyncCommand
@@ -31,12 +33,14 @@ class AsyncSandbox:
     `ttl_seconds`, also when this process is long gone. Use from one event loop.
     """
 
-    def __init__(self, link: Link, record: Record) -> None:
+    def __init__(self, link: Link, record: Record, orphans: tuple[Orphan, ...] = ()) -> None:
         self.id = record.id
         self.folder = link.folder
         self.record = record
         self.ports: Mapping[str, int] = dict(record.ports)
         """Host ports on 127.0.0.1, by the names that were given in `open_ports`."""
+        self.orphans = orphans
+        """Commands that this fork goes on with, and whose callers get their answer from the machine it came from."""
         self.filesystem = AsyncFilesystem(link)
         self._link = link
         self._killed: KillEvidence | None = None
@@ -67,16 +71,13 @@ class AsyncSandbox:
         """
         built = await resolve(template, progress)
         mark("template")
-        made = await make(
-            built,
-            ttl_seconds=ttl_seconds,
-            metadata=metadata,
-            open_ports=open_ports,
-            raw=raw,
-            detached=detached,
-            mark=mark,
-        )
-        return cls(Link(made.folder, made.machine, made.record.ttl_seconds, made.channel), made.record)
+        wishes = Wishes.checked(ttl_seconds, metadata, open_ports, raw, detached)
+        return cls._of(await make(Origin.of_template(built), wishes, mark))
+
+    @classmethod
+    def _of(cls, made: Made) -> Self:
+        link = Link(made.folder, made.machine, made.record.ttl_seconds, made.channel)
+        return cls(link, made.record, made.orphans)
 
     @classmethod
     async def attach(cls, sandbox: str) -> Self:
@@ -102,6 +103,62 @@ class AsyncSandbox:
             await link.let_go()
             raise
         return cls(link, record)
+
+    # -- copies ---------------------------------------------------------------------------------------------------
+
+    @overload
+    async def fork(
+        self,
+        count: None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+        mark: Mark = ...,
+    ) -> Self: ...
+
+    @overload
+    async def fork(
+        self,
+        count: int,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+        mark: Mark = ...,
+    ) -> list[Self]: ...
+
+    async def fork(
+        self,
+        count: int | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+        mark: Mark = lambda _: None,
+    ) -> Self | list[Self]:
+        """Copies of this sandbox that go on from this instant: memory, devices, disk and all that runs in it.
+
+        Without `count` one child, with it a list of that many (at most 64), all or none. This sandbox stands still
+        for some 50 ms and goes on. A child has its own disk, host ports (for the same guest ports), entropy,
+        identity and clock, unless `raw`; its ttl is this one's unless given. Commands that run go on in the child as
+        well: their callers hear of the one here, and the child lists its own as `orphans`. A fault that is in force
+        is in force there too. This sandbox may be killed while its children live, and children may be forked.
+
+        Raises SpecError, HostError (no room, or no access to the machine's memory), SandboxError (which child failed,
+        and why), MachineDied.
+        """
+        number = 1 if count is None else count
+        given = self.record.ttl_seconds if ttl_seconds is None else ttl_seconds
+        wishes = Wishes.checked(given, metadata, self.record.open_ports, raw, detached)
+        if self._link.gone:
+            raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
+        self.record, made = await forking.fork(self._link, self.record, number, wishes, mark)
+        children = [type(self)._of(each) for each in made]
+        return children[0] if count is None else children
 
     # -- commands -------------------------------------------------------------------------------------------------
 

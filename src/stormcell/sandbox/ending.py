@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from stormcell.sandbox import lease
+from stormcell.sandbox import layers, lease
 from stormcell.sandbox.evidence import FilesGone, KillEvidence, ProcessGone, already_gone, remove_files
 from stormcell.sandbox.link import Link
 from stormcell.sandbox.record import ID
@@ -31,7 +31,9 @@ async def end(link: Link, reason: str) -> KillEvidence:
     seen = ProcessGone(exit_.pid, exit_.start_time, exit_.process_gone, exit_.status, exit_.reason, exit_.waited_s)
     if not seen.gone:
         return KillEvidence(folder.name, reason, (seen,), FilesGone(str(folder), False, 0, 0))
-    return KillEvidence(folder.name, reason, (seen,), await asyncio.to_thread(remove_files, folder))
+    evidence = KillEvidence(folder.name, reason, (seen,), await asyncio.to_thread(remove_files, folder))
+    await asyncio.to_thread(layers.collect, folder.parents[1])
+    return evidence
 
 
 async def end_by_id(name: str, reason: str) -> KillEvidence:

@@ -1,22 +1,26 @@
-"""From a template to a sandbox that acknowledged that it lives."""
+"""From a moment of a machine to a sandbox that acknowledged that it lives."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import secrets
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormcell.machine.channel import Channel, Identity
+from stormcell.machine.channel import Channel, Identity, Orphan
 from stormcell.machine.disk import copy_overlay
 from stormcell.machine.machine import Machine
-from stormcell.machine.model import Forward, MachineSpec
+from stormcell.machine.model import AGENT_PORTS, Forward
+from stormcell.machine.sockets import Slot, connect
 from stormcell.sandbox import admission, lease, reaper
 from stormcell.sandbox.activity import Activity
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.link import to_the_end
+from stormcell.sandbox.origin import Origin, machine_spec, memory_file
 from stormcell.sandbox.record import Record, checked_metadata, checked_ports, checked_ttl, new_id
 from stormcell.sandbox.removal import remove
 from stormcell.sandbox.survey import making_name
@@ -38,34 +42,68 @@ class Made:
     record: Record
     machine: Machine
     channel: Channel
+    orphans: tuple[Orphan, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What whoever asks for a sandbox may choose. Made by `checked`."""
+
+    ttl_seconds: float
+    metadata: Mapping[str, str]
+    open_ports: Mapping[str, int]
+    raw: bool
+    detached: bool
+
+    @classmethod
+    def checked(
+        cls,
+        ttl_seconds: float,
+        metadata: Mapping[str, str] | None,
+        open_ports: Mapping[str, int] | None,
+        raw: bool,
+        detached: bool,
+    ) -> Wishes:
+        """Raises SpecError."""
+        return cls(checked_ttl(ttl_seconds), checked_metadata(metadata), checked_ports(open_ports), raw, detached)
+
+    @property
+    def forwards(self) -> tuple[Forward, ...]:
+        """To any free port of the host."""
+        return tuple(Forward(name, port) for name, port in self.open_ports.items())
 
 
 def begin(
-    template: Template, ttl: float, metadata: Mapping[str, str], ports: Mapping[str, int], raw: bool, home: Home
+    template: Template,
+    wishes: Wishes,
+    home: Home,
+    *,
+    memory: str,
+    layers: tuple[str, ...] = (),
+    parent: str = "",
+    snapshot: str = "",
 ) -> Path:
     """The folder with its lease and record, complete from the moment that it has its name; no process yet."""
     private_folder(home.sandboxes)
-    admission.admit(
-        template.shape.memory_mib << 20,
-        admission.memory_available(),
-        admission.disk_free(home.sandboxes),
-        home.sandboxes,
-    )
     name, here = new_id(), ProcessRef.here()
     making = home.sandboxes / making_name(name, here)
     making.mkdir(mode=0o700)
     try:
-        lease.begin(making, ttl)
+        lease.begin(making, wishes.ttl_seconds)
         Record(
             id=name,
             template=template.digest,
             template_name=template.name,
             state="creating",
-            ttl_seconds=ttl,
+            ttl_seconds=wishes.ttl_seconds,
             owner=here,
-            metadata=metadata,
-            open_ports=ports,
-            raw=raw,
+            metadata=wishes.metadata,
+            open_ports=wishes.open_ports,
+            raw=wishes.raw,
+            layers=layers,
+            memory=memory,
+            parent=parent,
+            snapshot=snapshot,
         ).write(making)
         making.rename(home.sandboxes / name)
     except BaseException:
@@ -74,65 +112,117 @@ def begin(
     return home.sandboxes / name
 
 
-def machine_spec(template: Template, folder: Path, forwards: tuple[Forward, ...]) -> MachineSpec:
-    """A machine that goes on from the template's snapshot, its memory and disk copy-on-write."""
-    return MachineSpec(
-        name=folder.name,
-        shape=template.shape,
-        kernel=template.kernel,
-        initrd=template.initrd,
-        disk=folder / "disk.qcow2",
-        memory=template.memory,
-        share=False,
-        forwards=forwards,
-    )
-
-
-async def make(
-    template: Template,
-    *,
-    ttl_seconds: float,
-    metadata: Mapping[str, str] | None,
-    open_ports: Mapping[str, int] | None,
-    raw: bool,
-    detached: bool,
-    mark: Mark = lambda _: None,
-) -> Made:
-    """Restore `template`. A failure leaves no process and no file, and is raised as it was."""
+async def make(origin: Origin, wishes: Wishes, mark: Mark = lambda _: None) -> Made:
+    """A sandbox that goes on from `origin`. A failure leaves no process and no file, and is raised as it was."""
     home = Home.current()
-    ttl, wanted = checked_ttl(ttl_seconds), checked_ports(open_ports)
-    folder = begin(template, ttl, checked_metadata(metadata), wanted, raw, home)
+    admission.admit_here(origin.template.shape.memory_mib << 20, home.sandboxes)
+    folder = begin(
+        origin.template,
+        wishes,
+        home,
+        memory=origin.memory,
+        layers=origin.layers,
+        parent=origin.parent,
+        snapshot=origin.snapshot,
+    )
     mark("record")
-    machine: Machine | None = None
-    channel: Channel | None = None
+    async with undone_unless_made(folder) as started, Activity(folder, wishes.ttl_seconds).work():
+        started.append(await start_ahead(origin.template, folder, home, origin.memory, wishes))
+        mark("machine")
+        return await go_on(started[0], folder, origin, wishes, mark)
+
+
+async def start_ahead(template: Template, folder: Path, home: Home, memory: str, wishes: Wishes) -> Machine:
+    """A process that waits for its moment, with its ports and its memory."""
+    spec = machine_spec(template, folder, home, memory=memory, forwards=wishes.forwards, disk="disk.qcow2")
+    return await Machine.ahead(spec, folder)
+
+
+async def go_on(machine: Machine, folder: Path, origin: Origin, wishes: Wishes, mark: Mark = lambda _: None) -> Made:
+    """Let a waiting machine go on from `origin`, and tell its guest who it is."""
+    home = Home.current()
     # beside the restore: a reaper takes longer to start than a machine
     watched = asyncio.create_task(asyncio.to_thread(reaper.ensure, home.state))
+    channel: Channel | None = None
     try:
-        async with Activity(folder, ttl).work():
-            copy_overlay(template.overlay, folder / "disk.qcow2")
-            mark("disk")
-            forwards = tuple(Forward(name, port) for name, port in wanted.items())
-            machine = await Machine.start(machine_spec(template, folder, forwards), folder, state=template.state)
-            mark("machine")
-            record = Record.read(folder)
-            assert record is not None
-            record = dataclasses.replace(record, machine=ProcessRef.of(machine.identity))
-            channel = await machine.channel()
-            if raw:
+        copy_overlay(origin.overlay, folder / "disk.qcow2")
+        mark("disk")
+        own = None
+        if origin.pages is not None:
+            own = (memory_file(origin.memory, folder, origin.template, home), origin.pages)
+        await machine.load(folder / "disk.qcow2", origin.state, own)
+        mark("loaded")
+        record = Record.read(folder)
+        assert record is not None
+        record = dataclasses.replace(record, machine=ProcessRef.of(machine.identity))
+        async with _attended(machine, origin) as dial:
+            went_on = await machine.cont()
+            channel = await dial()
+            orphans: tuple[Orphan, ...] = ()
+            if wishes.raw:
                 await channel.ready(RESUME_S)
             else:
-                await channel.resume(new_identity(folder.name), RESUME_S)
-            mark("resumed")
-            ports = await machine.ports()
-            await watched
-            owner = None if detached else record.owner
-            record = dataclasses.replace(record, state="running", owner=owner, ports=ports)
-            record.write(folder)
-            mark("recorded")
-    except BaseException as error:
-        await to_the_end(_undo(folder, machine, channel, watched, error))
+                advance = went_on - origin.since_ns
+                orphans = (await channel.resume(new_identity(folder.name), RESUME_S, advance_ns=advance)).orphans
+        mark("resumed")
+        ports = await machine.ports()
+        await watched
+        owner = None if wishes.detached else record.owner
+        record = dataclasses.replace(record, state="running", owner=owner, ports=ports)
+        record.write(folder)
+        mark("recorded")
+    except BaseException:
+        await asyncio.wait({watched})
+        watched.cancelled() or watched.exception()
+        if channel is not None:
+            await channel.close()
         raise
-    return Made(folder, record, machine, channel)
+    return Made(folder, record, machine, channel, orphans)
+
+
+@contextlib.asynccontextmanager
+async def _attended(machine: Machine, origin: Origin) -> AsyncIterator[Callable[[], Awaitable[Channel]]]:
+    """Somebody at every agent port where somebody was: a guest takes a hang-up for the end of those it serves.
+
+    Yields what connects the channel. The others are let go once the guest knows that it is another machine.
+    """
+    wanted = {port: Slot.at(machine.folder, "agent", port) for port in origin.connected if port < AGENT_PORTS}
+    slots = {port: slot for port, slot in wanted.items() if slot is not None}
+    ends: dict[int, socket.socket] = {}
+    try:
+        for port, slot in slots.items():
+            ends[port] = connect(slot.path)
+
+        async def dial() -> Channel:
+            if not ends:
+                return await machine.channel(forked=origin.forked)
+            port = min(ends)
+            slot = slots.pop(port)
+            return await Channel.over(ends.pop(port), str(slot.path), on_close=slot.release, forked=origin.forked)
+
+        yield dial
+    finally:
+        for end in ends.values():
+            end.close()
+        for slot in slots.values():
+            slot.release()
+
+
+@contextlib.asynccontextmanager
+async def undone_unless_made(folder: Path) -> AsyncIterator[list[Machine]]:
+    """Around a making: when it fails, the machines that were put in the list and the folder go.
+
+    What could not be removed is noted on the error, for gc.
+    """
+    started: list[Machine] = []
+    try:
+        yield started
+    except BaseException as error:
+        explained = started[0].explained(error) if started else error
+        await to_the_end(_undo(folder, started, explained))
+        if explained is not error:
+            raise explained from error
+        raise
 
 
 def new_identity(name: str) -> Identity:
@@ -140,21 +230,9 @@ def new_identity(name: str) -> Identity:
     return Identity(hostname=name, machine_id=secrets.token_hex(16), generation=secrets.token_hex(8))
 
 
-async def _undo(
-    folder: Path,
-    machine: Machine | None,
-    channel: Channel | None,
-    watched: asyncio.Task[bool],
-    error: BaseException,
-) -> None:
-    """Leave nothing; what could not be removed is noted on the error, for gc."""
-    await asyncio.wait({watched})
-    watched.cancelled() or watched.exception()
-    if channel is not None:
-        await channel.close()
-    if machine is not None:
-        await machine.kill()
-        await machine.close()
+async def _undo(folder: Path, started: list[Machine], error: BaseException) -> None:
+    for machine in started:
+        await machine.given_up()
     evidence = await asyncio.to_thread(remove, folder, "its making failed")
     if evidence is None or not evidence.complete:
         error.add_note(f"{folder} could not be removed; run: stormcell gc")

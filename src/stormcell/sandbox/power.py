@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
 from stormcell.machine.channel import Channel
 from stormcell.machine.machine import Machine
-from stormcell.machine.model import Forward, MachineSpec
+from stormcell.machine.model import Forward
+from stormcell.sandbox import layers
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.link import Link, to_the_end
 from stormcell.sandbox.making import new_identity
+from stormcell.sandbox.origin import machine_spec
 from stormcell.sandbox.record import Record
 from stormcell.spec.errors import SandboxError
 from stormcell.spec.home import Home
@@ -38,23 +39,11 @@ async def boot(link: Link, record: Record, timeout: float) -> Record:
             raise SandboxError(
                 "the machine still runs", where=record.id, rule="only a machine that ended is booted again"
             )
-        template = Store(Home.current()).open(record.template)
-        memory = link.folder / "memory"
-        memory.unlink(missing_ok=True)
-        fd = os.open(memory, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        os.ftruncate(fd, template.shape.memory_mib << 20)
-        os.close(fd)
-        spec = MachineSpec(
-            name=record.id,
-            shape=template.shape,
-            kernel=template.kernel,
-            initrd=template.initrd,
-            disk=link.folder / "disk.qcow2",
-            memory=memory,
-            # a private map of an empty file: written pages stay in memory and never go to the host's disk
-            share=False,
-            forwards=tuple(Forward(name, port, record.ports[name]) for name, port in record.open_ports.items()),
-        )
+        home = Home.current()
+        template = Store(home).open(record.template)
+        (link.folder / "memory").unlink(missing_ok=True)
+        forwards = tuple(Forward(name, port, record.ports[name]) for name, port in record.open_ports.items())
+        spec = machine_spec(template, link.folder, home, memory=layers.EMPTY, forwards=forwards, disk=record.disk)
         (link.folder / "paused").unlink(missing_ok=True)
         machine = await Machine.start(spec, link.folder)
         try:
@@ -63,7 +52,7 @@ async def boot(link: Link, record: Record, timeout: float) -> Record:
             await to_the_end(_abandon(machine))
             raise
         await link.replace(machine, channel)
-        booted = dataclasses.replace(record, machine=ProcessRef.of(machine.identity))
+        booted = dataclasses.replace(record, machine=ProcessRef.of(machine.identity), memory=layers.EMPTY)
         booted.write(link.folder)
         return booted
 

@@ -38,7 +38,12 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One sandbox. `owner` is the process that will kill it, or None when only its ttl does."""
+    """One sandbox. `owner` is the process that will kill it, or None when only its ttl does.
+
+    `disk` is the overlay in its folder that it writes to, over `layers` (oldest first) and the template's disk.
+    `memory` says what file is behind its memory: `template`, `empty` (after a cold boot), or a layer. `parent` is the
+    sandbox that it was forked from, `snapshot` the saved one that it was restored from.
+    """
 
     id: str
     template: str
@@ -52,6 +57,11 @@ class Record:
     open_ports: Mapping[str, int] = field(default_factory=dict)
     ports: Mapping[str, int] = field(default_factory=dict)
     raw: bool = False
+    disk: str = "disk.qcow2"
+    layers: tuple[str, ...] = ()
+    memory: str = "template"
+    parent: str = ""
+    snapshot: str = ""
 
     def write(self, folder: Path) -> None:
         """Into `folder`/record.json, whole or not at all, and on the disk when this returns."""
@@ -99,7 +109,18 @@ def _decode(data: Any, name: str) -> Record:
         open_ports={str(k): int(v) for k, v in data["open_ports"].items()},
         ports={str(k): int(v) for k, v in data["ports"].items()},
         raw=bool(data["raw"]),
+        disk=_plain_name(data["disk"]),
+        layers=tuple(_plain_name(name) for name in data["layers"]),
+        memory=_plain_name(data["memory"]),
+        parent=str(data["parent"]),
+        snapshot=str(data["snapshot"]),
     )
+
+
+def _plain_name(text: Any) -> str:
+    if not isinstance(text, str) or not text or "/" in text or text.startswith("."):
+        raise ValueError(f"{text!r} names no file")
+    return text
 
 
 def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:

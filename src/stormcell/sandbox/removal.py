@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from stormcell.machine.process import identity_of, kill_and_wait, open_pidfd, read_identity
-from stormcell.sandbox import lease
+from stormcell.sandbox import layers, lease
 from stormcell.sandbox.evidence import FilesGone, KillEvidence, ProcessGone, already_gone, remove_files
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.record import Record, RecordTorn
@@ -100,4 +100,6 @@ def remove(folder: Path, reason: str, *, only_overdue: bool = False) -> KillEvid
     processes = tuple(kill_process(ref) for ref in machines_of(folder))
     if not all(process.gone for process in processes):
         return KillEvidence(folder.name, reason, processes, FilesGone(str(folder), False, 0, 0))
-    return KillEvidence(folder.name, reason, processes, remove_files(folder))
+    evidence = KillEvidence(folder.name, reason, processes, remove_files(folder))
+    layers.collect(folder.parents[1])
+    return evidence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Self, overload
 
 from stormcell.machine.commands import Exit
 from stormcell.machine.files import Entry, Stat
@@ -30,6 +30,7 @@ class Sandbox:
         self.id = twin.id
         self.folder = twin.folder
         self.ports = twin.ports
+        self.orphans = twin.orphans
         self.filesystem = Filesystem(twin.filesystem)
 
     @classmethod
@@ -63,6 +64,45 @@ class Sandbox:
     def attach(cls, sandbox: str) -> Self:
         """See AsyncSandbox.attach."""
         return cls(Bridge.current().run(AsyncSandbox.attach(sandbox)))
+
+    @overload
+    def fork(
+        self,
+        count: None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+    ) -> Self: ...
+
+    @overload
+    def fork(
+        self,
+        count: int,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+    ) -> list[Self]: ...
+
+    def fork(
+        self,
+        count: int | None = None,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
+        raw: bool = False,
+        detached: bool = False,
+    ) -> Self | list[Self]:
+        """See AsyncSandbox.fork."""
+        number = 1 if count is None else count
+        twins = Bridge.current().run(
+            self._twin.fork(number, metadata=metadata, ttl_seconds=ttl_seconds, raw=raw, detached=detached)
+        )
+        children = [type(self)(twin) for twin in twins]
+        return children[0] if count is None else children
 
     def exec(
         self,

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from stormcell.machine import accel as acceleration
+from stormcell.machine.channel import Channel
 from stormcell.machine.disk import make_overlay
 from stormcell.machine.durable import awaited_lock, check_room, publish
 from stormcell.machine.host import find_qemu, tool
@@ -128,9 +129,9 @@ async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
         shutil.copyfile(initrd, new / "initrd.cpio")
         size = inputs.recipe.disk.size
         make_overlay(new / "disk.qcow2", image_path(home, inputs.image), "raw", size=size)
-        await _snapshot(inputs, new, work / "run", say)
+        clock = await _snapshot(inputs, new, work / "run", say)
         make_overlay(new / "overlay.qcow2", final / "disk.qcow2", "qcow2", size=size)
-        await asyncio.to_thread(_publish, inputs, new, final)
+        await asyncio.to_thread(_publish, inputs, new, final, clock)
     finally:
         remove_tree(work)
 
@@ -145,7 +146,7 @@ def _clear(work: Path) -> None:
     remove_tree(work)
 
 
-def _publish(inputs: Inputs, new: Path, final: Path) -> None:
+def _publish(inputs: Inputs, new: Path, final: Path, clock: int) -> None:
     recipe = inputs.recipe
     about = {
         "name": recipe.name,
@@ -154,6 +155,7 @@ def _publish(inputs: Inputs, new: Path, final: Path) -> None:
         "source": str(recipe.source or ""),
         "folder": str(final),
         "services": [service.name for service in recipe.services],
+        "wall_clock_ns": clock,
         "inputs": inputs.as_dict(),
     }
     write_manifest(new, about)
@@ -161,8 +163,8 @@ def _publish(inputs: Inputs, new: Path, final: Path) -> None:
     publish(new, final)
 
 
-async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> None:
-    """Boot, provision, save."""
+async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> int:
+    """Boot, provision, save. What the guest's wall clock showed at the snapshot, in ns."""
     spec = MachineSpec(
         name=f"template-{inputs.recipe.name}",
         shape=inputs.shape,
@@ -175,9 +177,9 @@ async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> None:
     say("boot", f"booting the guest ({inputs.shape.accel})")
     machine = await Machine.start(spec, folder)
     try:
-        await _prepared(machine, inputs, say)
+        ahead = await _prepared(machine, inputs, say)
         say("snapshot", "saving the snapshot")
-        await machine.save_state(new / "state")
+        return await machine.save_state(new / "state") + ahead
     finally:
         try:
             await machine.kill()
@@ -185,11 +187,13 @@ async def _snapshot(inputs: Inputs, new: Path, folder: Path, say: Say) -> None:
             await machine.close()
 
 
-async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
+async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> int:
+    """Provision. By how many ns the guest's wall clock is ahead of the host's."""
     try:
         async with await machine.channel() as channel:
             await channel.ready(BOOT_S)
             await provision(channel, inputs.recipe, inputs.contents, say)
+            return min([await _ahead(channel) for _ in range(5)])[1]
     except BuildFailed as error:
         console = await machine.console(CONSOLE_LINES)
         raise BuildFailed(
@@ -202,6 +206,14 @@ async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> None:
         ended = await machine.wait_exit(1.0)
         why = f"the guest ended by itself ({ended.reason})" if ended else f"the guest is lost: {error.what}"
         raise BuildFailed(why, where=inputs.recipe.name, detail=await machine.console(CONSOLE_LINES)) from error
+
+
+async def _ahead(channel: Channel) -> tuple[int, int]:
+    """How long the question took, and the guest's clock against the host's half-way (both ns)."""
+    asked = time.time_ns()
+    shown = await channel.clock()
+    took = time.time_ns() - asked
+    return took, shown - asked - took // 2
 
 
 def _place(recipe: Recipe, part: str) -> str:

@@ -14,7 +14,7 @@ from stormcell.machine.model import MachineSpec, Shape
 from stormcell.spec.recipe import Recipe
 from stormcell.template.image import ImageSpec
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a template of the same inputs is built in another way."""
 
 

@@ -27,7 +27,8 @@ class Template:
     """A guest image and a warmed snapshot of it running, verified.
 
     `disk` is the qcow2 file as it was at the snapshot and is never written again; `overlay` is an empty qcow2 file
-    over it, to be copied for each sandbox; `memory` and `state` are the snapshot.
+    over it, to be copied for each sandbox; `memory` and `state` are the snapshot, and `wall_clock_ns` is what the
+    guest's clock showed when it was stopped for it.
     """
 
     name: str
@@ -40,5 +41,6 @@ class Template:
     overlay: Path
     memory: Path
     state: Path
+    wall_clock_ns: int
     services: tuple[str, ...]
     manifest: Mapping[str, Any]

@@ -181,6 +181,7 @@ def _template(folder: Path, manifest: dict[str, Any]) -> Template:
         overlay=folder / "overlay.qcow2",
         memory=folder / "memory",
         state=folder / "state",
+        wall_clock_ns=int(manifest["wall_clock_ns"]),
         services=tuple(manifest["services"]),
         manifest=manifest,
     )
