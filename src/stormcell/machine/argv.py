@@ -117,7 +117,8 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
     argv += ["-global", "migration.send-configuration=off"]
     # fmt: on
     if incoming:
-        argv += ["-incoming", "defer"]
+        # a state that was saved while the guest ran would have it run as soon as it is loaded
+        argv += ["-incoming", "defer", "-S"]
     return argv
 
 

@@ -36,8 +36,6 @@ from stormcell.template.store import Store
 
 MOST = 64
 """Children of one fork."""
-DEEP = 8
-"""Overlays under a disk from which on they are joined into one before the next fork: each one makes reads slower."""
 WAIT_S = 60.0
 """For another fork of the same sandbox."""
 CLOCK_S = 10.0
@@ -234,7 +232,7 @@ async def step_clock(link: Link, capture: Capture) -> None:
 
 async def _flat(machine: Machine, folder: Path, record: Record, template: Template) -> Record:
     """Join the overlays under the disk when they are many."""
-    if len(record.layers) < DEEP:
+    if len(record.layers) < layers.DEEP:
         return record
     await machine.flatten(template.disk)
     record = dataclasses.replace(record, layers=())

@@ -20,6 +20,8 @@ from pathlib import Path
 
 DISK, SEED, MEMORY = "disk.qcow2", "seed.qcow2", "memory"
 ID = re.compile(r"ly-[0-9a-f]{12}\Z")
+DEEP = 8
+"""Under a disk, from which on they are joined into one before the next fork: each one makes reads slower."""
 TEMPLATE, EMPTY = "template", "empty"
 """What a record says of its memory when it is no layer's: the template's file, or an empty one of its own."""
 

@@ -84,7 +84,6 @@ def begin(
     snapshot: str = "",
 ) -> Path:
     """The folder with its lease and record, complete from the moment that it has its name; no process yet."""
-    private_folder(home.sandboxes)
     name, here = new_id(), ProcessRef.here()
     making = home.sandboxes / making_name(name, here)
     making.mkdir(mode=0o700)
@@ -115,6 +114,7 @@ def begin(
 async def make(origin: Origin, wishes: Wishes, mark: Mark = lambda _: None) -> Made:
     """A sandbox that goes on from `origin`. A failure leaves no process and no file, and is raised as it was."""
     home = Home.current()
+    private_folder(home.sandboxes)
     admission.admit_here(origin.template.shape.memory_mib << 20, home.sandboxes)
     folder = begin(
         origin.template,

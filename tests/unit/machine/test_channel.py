@@ -292,12 +292,22 @@ async def test_another_version_is_refused() -> None:
             await channel.ready(5)
 
 
-RESUMED = {"wall_clock_ns": 1, "generation": "g", "boot_id": "b", "dropped": 0}
+RESUMED = {"wall_clock_ns": 1, "generation": "g", "boot_id": "b", "dropped": 0, "orphans": []}
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"generation": "other"}, {"generation": None}, {"wall_clock_ns": "1"}, {"boot_id": "x" * 2000}, {"dropped": True}],
+    [
+        {"generation": "other"},
+        {"generation": None},
+        {"wall_clock_ns": "1"},
+        {"boot_id": "x" * 2000},
+        {"dropped": True},
+        {"orphans": None},
+        {"orphans": [1]},
+        {"orphans": [{"pid": "1", "command": "x"}]},
+        {"orphans": [{"pid": 1}]},
+    ],
 )
 @asynchronous
 async def test_resumed_is_believed_only_when_it_is_whole(change: dict[str, object]) -> None:

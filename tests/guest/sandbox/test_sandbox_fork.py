@@ -1,0 +1,221 @@
+"""Forks of running sandboxes: what goes on in the child, what is its own, and what the parent notices."""
+
+import hashlib
+import time
+
+import pytest
+
+from stormcell import Sandbox
+from stormcell.sandbox import layers
+from stormcell.sandbox.bridge import Bridge
+from stormcell.sandbox.record import Record
+from stormcell.spec.errors import SandboxNotFound, SpecError
+
+IDENTITY = """
+cat /etc/machine-id /proc/sys/kernel/hostname /run/stormcell/generation /proc/sys/kernel/random/uuid
+head -c 16 /dev/urandom | od -An -tx1
+python3 - <<'END'
+import os, socket, uuid
+print(hash("a string"), uuid.uuid4())
+quiet = socket.create_server(("127.0.0.1", 0))
+print(quiet.getsockname()[1])
+call = socket.create_connection(quiet.getsockname())
+print(call.getsockname()[1])
+END
+"""
+SEQUENCE = """
+import socket, struct, sys
+# the first packet of a new connection, as it leaves: its source port and its initial sequence number
+raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+raw.bind(("lo", 0)); raw.settimeout(20)
+server = socket.create_server(("127.0.0.1", 4242))
+socket.create_connection(("127.0.0.1", 4242))
+while True:
+    packet = raw.recv(2048)
+    ip = packet[14:]
+    tcp = ip[(ip[0] & 15) * 4:]
+    if ip[9] == 6 and tcp[13] & 0x3F == 2 and tcp[2:4] == struct.pack("!H", 4242):
+        print(*struct.unpack("!H", tcp[:2]), *struct.unpack("!I", tcp[4:8])); break
+"""
+
+
+@pytest.fixture
+def parent(home, template):
+    with Sandbox.create(template, ttl_seconds=600, open_ports={"web": 8080}, metadata={"who": "parent"}) as made:
+        yield made
+
+
+def clock_error(sbx):
+    """Seconds that the guest's clock is ahead; the shortest of some questions says it best."""
+    seen = []
+    for _ in range(8):
+        asked = time.time()
+        shown = float(sbx.exec("date +%s.%N").text)
+        seen.append((time.time() - asked, shown - (asked + time.time()) / 2))
+    return min(seen)[1], min(seen)[0]
+
+
+def boot_again(sbx):
+    """As machine.crash does: the power goes, then it boots from its disk."""
+
+    async def work():
+        await sbx._twin.power_cut()
+        await sbx._twin.cold_boot()
+
+    Bridge.current().run(work())
+
+
+def test_memory_disk_and_processes_go_on_in_the_child_and_in_the_parent(parent):
+    parent.exec(
+        "echo on-disk > /root/file; sync; echo in-cache >> /root/file; mkdir /run/ram; echo ram > /run/ram/file"
+    )
+    parent.exec("(i=0; while :; do i=$((i+1)); echo $i > /run/ram/count; sleep 0.05; done) >/dev/null 2>&1 & echo $!")
+    child = parent.fork(metadata={"who": "child"})
+    with child:
+        for sbx in (child, parent):
+            assert sbx.exec("cat /root/file /run/ram/file").text == "on-disk\nin-cache\nram\n"
+            first = int(sbx.exec("cat /run/ram/count").text)
+            time.sleep(1)
+            assert int(sbx.exec("cat /run/ram/count").text) > first
+        child.exec("echo child > /root/file; sync")
+        parent.exec("echo parent > /root/file; sync")
+        assert child.exec("cat /root/file").text == "child\n"
+        assert parent.exec("cat /root/file").text == "parent\n"
+        record = Record.read(child.folder)
+        assert record is not None
+        assert (record.parent, record.metadata, record.ttl_seconds) == (parent.id, {"who": "child"}, 600)
+        assert set(child.ports) == {"web"}
+        assert child.ports["web"] != parent.ports["web"]
+
+
+def test_every_child_is_somebody_else(parent):
+    parent.exec("python3 -c 'pass'")
+    children = parent.fork(3)
+    try:
+        everybody = [parent, *children]
+        seen = [sbx.exec(IDENTITY).text.split() for sbx in everybody]
+        for word in zip(*seen, strict=True):
+            assert len(set(word)) > 1, word
+        columns = list(zip(*seen, strict=True))
+        assert [len(set(columns[n])) for n in range(4)] == [4, 4, 4, 4], columns
+        assert list(columns[1]) == [sbx.id for sbx in everybody]
+        first = [sbx.exec(["python3", "-c", SEQUENCE]).text.split() for sbx in everybody]
+        assert len({port for port, _ in first}) == 4, first
+        assert len({number for _, number in first}) == 4, first
+        for sbx in everybody:
+            error, doubt = clock_error(sbx)
+            assert abs(error) < 0.05 + doubt, (error, doubt)
+    finally:
+        for child in children:
+            child.kill()
+
+
+def test_a_fork_of_a_fork_outlives_both_and_its_layers_go_last(parent, home):
+    parent.exec("echo one > /root/file")
+    child = parent.fork()
+    child.exec("echo two >> /root/file")
+    grandchild = child.fork()
+    assert grandchild.exec("cat /root/file").text == "one\ntwo\n"
+    parent.kill()
+    child.kill()
+    assert grandchild.exec("cat /root/file; md5sum /usr/bin/python3.11").exit_code == 0
+    assert len(layers.collect(home.state, dry_run=True)) == 0
+    assert list(layers.folder_of(home.state).iterdir()) != []
+    grandchild.kill()
+    assert list(layers.folder_of(home.state).iterdir()) == []
+
+
+def test_a_deep_chain_is_joined_and_keeps_every_byte(parent, home):
+    digest = parent.exec("head -c 3000000 /dev/urandom > /root/random; sync; sha256sum < /root/random").text
+    at, generations = parent, []
+    for depth in range(layers.DEEP + 2):
+        child = at.fork()
+        generations.append(child)
+        assert child.exec("sha256sum < /root/random").text == digest
+        child.exec(f"echo {depth} >> /root/log; sync")
+        at = child
+    record = Record.read(at.folder)
+    assert record is not None
+    assert len(record.layers) <= layers.DEEP
+    lines = at.exec("cat /root/log; echo 3 > /proc/sys/vm/drop_caches; sha256sum < /root/random").text.split("\n")
+    assert lines[: layers.DEEP + 2] == [str(n) for n in range(layers.DEEP + 2)]
+    assert lines[layers.DEEP + 2] == digest.strip()
+    for child in generations:
+        child.kill()
+
+
+def test_a_command_in_flight_answers_its_caller_once_and_is_an_orphan_in_the_child(parent):
+    with parent.start("echo begun; sleep 4; echo $$ >> /root/ended; echo ended; exit 7") as command:
+        assert next(command.stdout()) == b"begun\n"
+        child = parent.fork()
+        with child:
+            (orphan,) = child.orphans
+            assert orphan.command.startswith("/bin/sh -c echo begun")
+            assert child.exec(["test", "-d", f"/proc/{orphan.pid}"]).exit_code == 0
+            result = command.wait()
+            assert result.exit_code == 7
+            deadline = time.monotonic() + 60
+            while child.exec(["test", "-d", f"/proc/{orphan.pid}"]).exit_code == 0:
+                assert time.monotonic() < deadline
+            for sbx in (child, parent):
+                assert len(sbx.exec("cat /root/ended").text.split()) == 1
+            assert parent.orphans == ()
+
+
+def test_a_paused_sandbox_stays_so_and_its_child_runs(parent):
+    parent.exec("echo kept > /run/file")
+    parent.pause()
+    child = parent.fork()
+    with child:
+        assert child.exec("cat /run/file").text == "kept\n"
+    parent.resume()
+    assert parent.exec("cat /run/file").text == "kept\n"
+
+
+def test_a_cold_booted_sandbox_can_be_forked_and_its_child_boots_again(parent):
+    parent.exec("echo kept > /root/file; sync")
+    boot_again(parent)
+    parent.exec("echo ram > /run/file")
+    child = parent.fork()
+    with child:
+        assert child.exec("cat /root/file /run/file").text == "kept\nram\n"
+        child.exec("echo child >> /root/file; sync")
+        boot_again(child)
+        assert child.exec("cat /root/file; ls /run/file").text == "kept\nchild\n"
+    parent.exec("sync")
+    boot_again(parent)
+    assert parent.exec("cat /root/file").text == "kept\n"
+
+
+def test_a_raw_child_is_the_same_to_the_bit(parent):
+    children = parent.fork(2, raw=True)
+    try:
+        script = "cat /proc/sys/kernel/hostname /run/stormcell/generation; head -c 8 /dev/urandom | od -An -tx1"
+        seen = [child.exec(script).text for child in children]
+        assert seen[0] == seen[1]
+        assert seen[0].startswith(parent.id)
+    finally:
+        for child in children:
+            child.kill()
+
+
+@pytest.mark.parametrize("count", [0, -1, 65, True, "3", 1.5])
+def test_a_number_of_children_is_checked_first(parent, count):
+    with pytest.raises(SpecError, match="no number of children"):
+        parent.fork(count)
+
+
+def test_a_dead_parent_has_no_children(home, template):
+    made = Sandbox.create(template)
+    made.kill()
+    with pytest.raises(SandboxNotFound):
+        made.fork()
+
+
+def test_pause_and_resume_keep_every_byte(parent):
+    made = parent.exec("head -c 20000000 /dev/urandom > /dev/shm/random; sha256sum < /dev/shm/random").text
+    assert len(made.split()[0]) == hashlib.sha256().digest_size * 2
+    for _ in range(20):
+        parent.pause()
+        parent.resume()
+    assert parent.exec("sha256sum < /dev/shm/random").text == made
