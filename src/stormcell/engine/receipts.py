@@ -74,7 +74,10 @@ class _Cycle:
     @property
     def clean(self) -> bool | None:
         before, undone = self.readings.get("before"), self.readings.get("undone")
-        return self.fault.clean(before, undone) if before and undone else None
+        if not before or not undone:
+            return None
+        # all as it was: of a fault that was refused, another one's doing may be in both
+        return before.outputs == undone.outputs or self.fault.clean(before, undone)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -123,12 +123,19 @@ class Act:
             outputs.append(done.output())
             if not readings.accepted(command, outputs[-1]):
                 self._emit("applied", **self._place(), ok=False, outputs=outputs)
-                raise Stop(
-                    "apply_failed", f"{called(self.name, self._planned)}: `{' '.join(command['argv'])}` {failure(done)}"
-                )
+                raise Stop("apply_failed", f"{called(self.name, self._planned)}: {_why(command, done)}")
         self.in_force_at = self._now()
         since = round(self.in_force_at, 9)
         self._emit("applied", **self._place(), ok=True, outputs=outputs, tried=tried, since=since)
+
+
+def _why(command: Mapping[str, Any], done: Finished) -> str:
+    """Of a tool of ours the sentence that it said, else the command and how it failed."""
+    argv = command["argv"]
+    said = f"{' '.join(argv[1:3])}: "
+    if argv[0] == "stormcell-guest" and done.outcome == 1 and done.err.startswith(said):
+        return done.err.removeprefix(said).strip()[-400:]
+    return f"`{' '.join(argv)}` {failure(done)}"
 
 
 def failure(done: Finished) -> str:

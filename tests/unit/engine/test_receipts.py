@@ -52,3 +52,10 @@ def test_a_filler_that_somebody_removed_does():
 def test_what_was_not_read_is_not_judged():
     found = receipt_of(before=FULL["before"])
     assert (found.in_force, found.acted, found.clean) == (None, None, None)
+
+
+def test_one_that_was_refused_left_nothing_though_another_fault_is_seen_in_its_readings():
+    """The file system was full before and is full after: another fault fills it."""
+    other = room(None, 3, None)
+    assert receipt_of(before=other, after=other, undone=other).clean is True
+    assert receipt_of(before=other, after=other, undone=room(4096, 3, {})).clean is False

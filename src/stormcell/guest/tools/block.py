@@ -10,7 +10,7 @@ import stat
 import time
 from typing import Any
 
-from stormcell.guest.tools import common, counters, dm, extents, filecache, openers, refusals, shadow, volume
+from stormcell.guest.tools import claims, common, counters, dm, extents, filecache, openers, refusals, shadow, volume
 
 QUEUED, FAILED = "block/block_bio_queue", "block/block_bio_complete"
 _DISK, _ERROR = "@disk", "@error"
@@ -31,6 +31,7 @@ def act(
     load of the table, from which `flakey` counts its intervals, and its use.
     """
     device = volume.of(path)
+    claims.take(mark, [f"table {device}"], f"the device of {path} ({device})", "changed")
     before = dm.table(device)
     if len(before) != 1 or before[0].target != "linear":
         shown = ", ".join(sorted({segment.target for segment in before}))
@@ -84,6 +85,7 @@ def change(mark: str, slow_ns: str, target: str, args: str) -> dict[str, Any]:
 def heal(mark: str) -> dict[str, Any] | None:
     """Put the old table back, as the mark tells. A file system that gave up is mended when nobody uses it."""
     note = common.get_mark(mark)
+    claims.drop(mark)
     if note is None:
         return None
     device = note["device"]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stormcell.guest.kernel import write_file
-from stormcell.guest.tools import common, groups, kernellog, targets
+from stormcell.guest.tools import claims, common, groups, kernellog, targets
 
 _SHARE = re.compile(r"([0-9.]+)%/(\d+):(quota|cpus?)\Z")
 _KILLS = "memory.events"
@@ -28,6 +28,8 @@ def set_limits(mark: str, counters: str, by: str, what: str, *values: str) -> di
     known: dict[str, Any] = {"moved": []}
     if folder is not None:
         groups.existing(by, what)
+        for name in (value.partition("=")[0] for value in values):
+            claims.take(mark, [f"{os.path.realpath(folder)}/{name}"], f"{name} of {folder}", "set")
         known["targets"] = [process.as_dict() for process in targets.find(by, what)]
     else:
         folder = f"{groups.OURS}/{mark}"
@@ -75,6 +77,7 @@ def change(mark: str, *values: str) -> dict[str, Any]:
 def restore(mark: str) -> None:
     """Put the values back, move back who was moved, forget the mark. May be said twice."""
     known = common.get_mark(mark)
+    claims.drop(mark)
     if not known:
         return
     folder = known["folder"]

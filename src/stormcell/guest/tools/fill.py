@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Any
 
-from stormcell.guest.tools import common, mounts, refusals, space
+from stormcell.guest.tools import claims, common, mounts, refusals, space
 
 FILE = ".stormcell-fill-"
 FOLDER = ".stormcell-inodes-"
@@ -15,7 +15,7 @@ FOLDER = ".stormcell-inodes-"
 
 def blocks(counter: str, path: str, user: str, leave: str) -> dict[str, Any]:
     """Take room until `user` has no more than `leave` (bytes or `5%`), and count from then on who is refused."""
-    space.folder(path)
+    _claim(counter, path)
     refusals.start(counter)
     refusals.call_me("fill")
     target = space.share(leave, space.room(path)["size"])
@@ -53,6 +53,7 @@ def inodes(counter: str, path: str, leave: str) -> dict[str, Any]:
     told = space.room(path)
     if not told["inodes"]:
         raise ValueError(f"the file system of {path} has no fixed number of inodes, so they cannot run out")
+    _claim(counter, path)
     refusals.start(counter)
     refusals.call_me("fill")
     target = space.share(leave, told["inodes"])
@@ -101,6 +102,15 @@ def show_inodes(counter: str, path: str, leave: str) -> dict[str, Any]:
     return {**told, "on": _held(path), "filler": there, "leave": target, "probe": probe, "refused": refused}
 
 
+def _claim(counter: str, path: str) -> None:
+    """Room and inodes are one claim: the kernel's count of those who were refused could not tell them apart."""
+    told = space.room(space.folder(path))
+    held = mounts.of(path)
+    if not told["size"]:
+        raise ValueError(f"{path} is on {held.source} ({held.kind}), which is no file system with space to fill")
+    claims.take(counter, [f"room {held.dev}"], f"the file system that holds {path} ({held.point})", "filled")
+
+
 def _held(path: str) -> dict[str, str]:
     """The file system that really holds the folder."""
     held = mounts.of(path)
@@ -110,6 +120,7 @@ def _held(path: str) -> dict[str, str]:
 def clear(counter: str, path: str) -> None:
     """Remove whatever filler is there, and stop counting."""
     refusals.stop(counter)
+    claims.drop(counter)
     try:
         os.unlink(os.path.join(path, FILE + counter))
     except FileNotFoundError:

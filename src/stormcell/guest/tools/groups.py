@@ -60,7 +60,8 @@ def victims(by: str, what: str) -> list[Process]:
         if process.pid == 1:
             raise LookupError("init is not moved to another cgroup: it keeps the agent alive")
         if folder.startswith(f"{OURS}/"):
-            raise LookupError(f"process {process.pid} ({process.comm}) is already moved by another fault ({folder})")
+            name = os.path.basename(folder).removesuffix(".aside")
+            raise LookupError(f"process {process.pid} ({process.comm}) is already moved by the fault '{name}'")
     return found
 
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from stormcell.guest.kernel import write_file
-from stormcell.guest.tools import common, counters, groups, mounts, targets
+from stormcell.guest.tools import claims, common, counters, groups, mounts, targets
 
 QUEUED = "block/block_bio_queue"
 HELD = "blk_throtl_dispatch_work_fn"
@@ -23,6 +23,9 @@ def act(mark: str, path: str, limits: str, by: str, what: str) -> dict[str, Any]
     note["targets"] = [process.as_dict() for process in targets.find(by, what)]
     if folder is not None:
         groups.existing(by, what)
+        keys = [limit.partition("=")[0] for limit in limits.split()]
+        things = [f"io.max {os.path.realpath(folder)} {device} {key}" for key in keys]
+        claims.take(mark, things, f"io.max of {folder} for {device}", "set")
         note["previous"] = _limits(folder, device) or _NONE
         common.put_mark(mark, note)
     else:
@@ -62,6 +65,7 @@ def change(mark: str, limits: str) -> dict[str, Any]:
 def restore(mark: str) -> None:
     """Put the limits back, move back who was moved. May be said twice."""
     note = common.get_mark(mark)
+    claims.drop(mark)
     if note is None:
         return
     if note.get("made"):

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from stormcell.guest.tools import common, dm, mounts, refusals, space
+from stormcell.guest.tools import claims, common, dm, mounts, refusals, space
 
 USER, PROJECT = 0, 2
 _GET, _SET = 0x800007, 0x800008
@@ -33,6 +33,7 @@ def act(mark: str, path: str, user: str, of: str, leave: str, files: str) -> dic
     kind, number = _whose(mark, space.folder(path), user, of)
     node = _node(path)
     note: dict[str, Any] = {"path": path, "node": node, "kind": kind, "number": number, "tree": kind == PROJECT}
+    claims.take(mark, [f"quota {node} {kind} {number}"], f"the quota of {user} on the disk of {path}", "set")
     note["previous"] = get(node, kind, number)
     if kind == PROJECT and note["previous"]["files"]:
         raise ValueError(f"project {number} is in use on {node}")
@@ -63,6 +64,7 @@ def restore(mark: str) -> None:
         if note["tree"] and os.path.isdir(note["path"]):
             _adopt(note["path"], note["number"], 0)
     refusals.stop(mark)
+    claims.drop(mark)
     common.drop_mark(mark)
 
 

@@ -6,12 +6,13 @@ import errno
 import os
 from typing import Any
 
-from stormcell.guest.tools import common, mounts, openers, refusals
+from stormcell.guest.tools import claims, common, mounts, openers, refusals
 
 
 def act(mark: str, path: str) -> dict[str, Any]:
     """Remount it read-only. Refused while somebody has a file open for writing there, as the kernel does."""
     held = mounts.of(path)
+    claims.take(mark, [f"read-only {held.dev}"], f"the file system that holds {path}", "made read-only")
     if held.read_only:
         raise ValueError(f"{path} is on {held.source}, which is read-only already")
     common.put_mark(mark, {"path": path, "mount": held.point, "flags": held.flags, "source": held.source})
@@ -37,6 +38,7 @@ def restore(mark: str) -> None:
         if held is not None and held.read_only and held.source == note["source"]:
             mounts.mount("none", note["mount"], "", mounts.MS_REMOUNT | note["flags"])
     refusals.stop(mark)
+    claims.drop(mark)
     common.drop_mark(mark)
 
 
