@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stormcell import faults
+from stormcell.engine.times import contradictions
 from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec import yamlfile
 from stormcell.spec.errors import SpecError
@@ -62,6 +63,9 @@ def _disturbances(experiment: Experiment, document: Document, recipe: Recipe) ->
         for other in found:
             _check_together(other, one, document.where(at))
         found.append(one)
+    for wrong in contradictions(experiment, found):
+        where = document.where(int(part) if part.isdigit() else part for part in wrong.at)
+        raise SpecError(f"{'.'.join(wrong.at)}: {wrong.what}", where=where, rule=wrong.rule, remedy=wrong.remedy)
     return tuple(found)
 
 

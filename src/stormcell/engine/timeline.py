@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from stormcell.spec.plan import Moment
-from stormcell.spec.schedule import Schedule
+from stormcell.spec.schedule import TURN_S, Schedule
 
 
 def moments(schedule: Schedule, seed: str, in_place: Sequence[bool] = ()) -> tuple[Moment, ...]:
@@ -45,9 +45,10 @@ def _relative(schedule: Schedule, draw: random.Random, in_place: Sequence[bool])
             spans.append((now, on))
             now += on + off
     elif schedule.random is not None:
-        spare = max(0.0, schedule.random.within - schedule.random.lasts * schedule.random.times)
+        each = schedule.random.lasts + 2 * TURN_S
+        spare = max(0.0, schedule.random.within - each * schedule.random.times)
         starts = sorted(draw.uniform(0, spare) for _ in range(schedule.random.times))
-        spans = [(start + n * schedule.random.lasts, schedule.random.lasts) for n, start in enumerate(starts)]
+        spans = [(start + n * each, schedule.random.lasts) for n, start in enumerate(starts)]
     elif schedule.ramp is not None:
         yield from _ramp(schedule.ramp.each, len(schedule.ramp.through), in_place)
         return

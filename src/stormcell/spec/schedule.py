@@ -8,8 +8,11 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from stormcell.spec.fault import Fault
-from stormcell.spec.units import Duration
+from stormcell.spec.units import Duration, spoken
 from stormcell.spec.value import Value
+
+TURN_S = 0.25
+"""Counted for each act and each undo with its readings; in an emulated guest they take 0.1 to 0.5 s."""
 
 
 class Pulse(Value):
@@ -80,8 +83,13 @@ class Draw(Value):
 
     @model_validator(mode="after")
     def _fits(self) -> Draw:
-        if self.lasts * self.times > self.within + 1e-9:
-            raise ValueError(f"{self.times} times {self.lasts:g} s do not fit into {self.within:g} s")
+        needed = (self.lasts + 2 * TURN_S) * self.times
+        if needed > self.within + 1e-9:
+            times = "once" if self.times == 1 else f"{self.times} times"
+            raise ValueError(
+                f"{times} {spoken(self.lasts)} do not fit into 'within: {spoken(self.within)}': with "
+                f"{spoken(2 * TURN_S)} for each act and undo they need {spoken(needed)}"
+            )
         return self
 
 
@@ -110,6 +118,14 @@ class Schedule(Value):
         if any(length is not None and length <= 0 for length in lengths):
             raise ValueError("a length of 0s: the fault would never be in force")
         return self
+
+    @property
+    def turns(self) -> int:
+        """Acts and undos until it is over."""
+        cycles = self.pulse or self.flap or self.random
+        if cycles is not None:
+            return 2 * cycles.times
+        return len(self.ramp.through) if self.ramp is not None else 2 if self.lasts is not None else 1
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,12 @@ def duration_text(seconds: float) -> str:
     return render(seconds, {k: v for k, v in SECONDS.items() if k not in {"µs", "min", "d"}})
 
 
+def spoken(seconds: float) -> str:
+    """For a sentence: as it would be written, but `4.5s` and not `4500ms`."""
+    text = duration_text(round(seconds, 3))
+    return f"{seconds:.4g}s" if abs(seconds) >= 1 and text.endswith("ms") else text
+
+
 def size(text: object) -> int:
     """Bytes. K, M and G alone are powers of 1024, as the kernel reads them."""
     return int(parse(text, BYTES, "a size", "64MiB"))

@@ -87,7 +87,9 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
 
 
 def test_the_ttl_undoes_what_outlasts_it(outcome_of):
-    outcome = outcome_of(DELAY, PING, hold="60s", ttl="4s")
+    long = "ping -c 1 127.0.0.1; tc qdisc show dev lo | grep -q netem && sleep 60; true"
+    slow = {"name": "slow", "command": {"run": long, "timeout": "70s"}, "expect": {"exit_code": 0}}
+    outcome = outcome_of(DELAY, slow, ttl="4s")
     assert outcome.verdict == "void", outcome.result.reasons
     assert codes(outcome)[0] == "ttl"
     assert outcome.result.faults[0].clean

@@ -25,7 +25,7 @@ def schedules(draw):
         on, off = ([f"{n}ms" for n in span] for span in spans)
         return Schedule.model_validate({"at": at, "flap": {"on": on, "off": off, "times": times}})
     lasts = draw(st.integers(1, 500))
-    within = lasts * times + draw(st.integers(0, 5000))
+    within = (lasts + 500) * times + draw(st.integers(0, 5000))
     return Schedule.model_validate(
         {"at": at, "random": {"within": f"{within}ms", "lasts": f"{lasts}ms", "times": times}}
     )
