@@ -16,6 +16,7 @@ PING: dict[str, Any] = {
     "command": {"run": "ping -c 3 -i 0.2 -W 2 127.0.0.1"},
     "expect": {"exit_code": 0},
 }
+DELAYED = "tc qdisc show | grep -q netem"
 DELAY = {"kind": "net.delay", "device": "lo", "delay": "20ms"}
 BUSY = {"kind": "cpu.limit", "cgroup": GROUP, "percent": "20%"}
 
@@ -75,7 +76,7 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
     """What may be the fault's is a finding; where no fault of the run works it is told, and no more."""
     leaver = {
         "name": "leaver",
-        "run": "sleep 1; mount -t tmpfs -o size=1m left /mnt; ip link set lo mtu 1400; sleep 60",
+        "run": f"until {DELAYED}; do sleep 0.1; done; mount -t tmpfs -o size=1m left /mnt; ip link set lo mtu 1400; sleep 60",
     }
     outcome = outcome_of({"kind": "net.delay", "device": "lo", "delay": "5ms"}, PING, load=[leaver], hold="3s")
     assert outcome.verdict == "failed"
@@ -87,7 +88,7 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
 
 
 def test_the_ttl_undoes_what_outlasts_it(outcome_of):
-    long = "ping -c 1 127.0.0.1; tc qdisc show dev lo | grep -q netem && sleep 60; true"
+    long = f"ping -c 1 127.0.0.1; {DELAYED} && sleep 60; true"
     slow = {"name": "slow", "command": {"run": long, "timeout": "70s"}, "expect": {"exit_code": 0}}
     outcome = outcome_of(DELAY, slow, ttl="4s")
     assert outcome.verdict == "void", outcome.result.reasons
