@@ -76,7 +76,8 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
     """What may be the fault's is a finding; where no fault of the run works it is told, and no more."""
     leaver = {
         "name": "leaver",
-        "run": f"until {DELAYED}; do sleep 0.1; done; mount -t tmpfs -o size=1m left /mnt; ip link set lo mtu 1400; sleep 60",
+        "run": f"until {DELAYED}; do sleep 0.1; done; "
+        "mount -t tmpfs -o size=1m left /mnt; ip link set lo mtu 1400; sleep 60",
     }
     outcome = outcome_of({"kind": "net.delay", "device": "lo", "delay": "5ms"}, PING, load=[leaver], hold="3s")
     assert outcome.verdict == "failed"
