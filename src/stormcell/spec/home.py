@@ -40,6 +40,11 @@ class Home:
         return self.state / "runs"
 
     @property
+    def campaigns(self) -> Path:
+        """One folder a campaign."""
+        return self.state / "campaigns"
+
+    @property
     def templates(self) -> Path:
         """One folder a template, named by its digest."""
         return self.cache / "templates"
