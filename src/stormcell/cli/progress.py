@@ -91,6 +91,10 @@ class Line:
         why = outcome.result.reasons[0].text if outcome.result.reasons else ""
         self._stay(verdict, why, MARK[verdict])
 
+    def ended(self, verdict: str, text: str) -> None:
+        """A verdict, or `undone`, with whatever belongs behind it."""
+        self._stay(verdict, text, MARK.get(verdict, "dim"))
+
     def failed(self, error: StormcellError) -> None:
         """The run did not come to a verdict."""
         self._stay("error", str(error), "red")

@@ -19,10 +19,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Drives what the runner draws at random.")
-@click.option("--jobs", type=click.IntRange(1, 64), default=1, show_default=True, help="Runs at the same time.")
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each experiment.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help="Runs at the same time: 1 for plain experiments, for campaigns one a processor.",
+)
+@click.option(
+    "--fail-fast/--run-all", "fail_fast", default=None, help="End a campaign at its first failure, or do not."
+)
+@click.option("--resume", type=click.Path(path_type=Path), metavar="FOLDER", help="Go on with a campaign.")
+@click.option("--retry-unknown", is_flag=True, help="With --resume: run those again whose outcome is unknown.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Keep the runs' folders below this one.")
 @click.option("--markdown", is_flag=True, help="Write the table as Markdown.")
 @json_flag
@@ -30,22 +40,34 @@ def run(
     files: tuple[Path, ...],
     dry_run: bool,
     seed: int,
-    jobs: int,
+    repeat: int,
+    jobs: int | None,
+    fail_fast: bool | None,
+    resume: Path | None,
+    retry_unknown: bool,
     runs: Path | None,
     markdown: bool,
     as_json: bool,
 ) -> None:
-    """Run experiments and say what came out.
+    """Run experiments and campaigns, and say what came out.
 
     Exit code: 0 survived, 1 failed, 2 bad usage or spec, 3 void, 4 unknown; of several runs the first of 2, 1, 4, 3, 0.
     """
+    from stormcell.cli.campaign import Asked, campaigns_of
     from stormcell.cli.results import markdown_table, show_results
 
+    asked = Asked(seed, repeat, jobs, fail_fast, retry_unknown, runs, dry_run, markdown, as_json)
+    if bool(files) == bool(resume):
+        raise click.UsageError("FILES to run, or --resume FOLDER: one of them is needed")
+    if retry_unknown and resume is None:
+        raise click.UsageError("--retry-unknown goes with --resume FOLDER")
+    if campaigns := campaigns_of(files, resume, asked):
+        sys.exit(campaigns.run())
     loaded = _load(files)
     if dry_run:
         _dry_run(loaded, as_json)
         return
-    batch = _Batch(loaded, seed, jobs, runs)
+    batch = _Batch(loaded, seed, jobs or 1, runs)
     try:
         asyncio.run(batch.perform())
     except KeyboardInterrupt:

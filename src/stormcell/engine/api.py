@@ -71,7 +71,7 @@ async def run_async(
         await conductor.perform()
     finally:
         folder.close()
-        result = _conclude(folder, loaded, plan, conductor.events)
+        result = conclude(folder, loaded, plan, conductor.events)
     return Outcome(result, folder.path)
 
 
@@ -113,8 +113,8 @@ def _loaded(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, ho
     return load_mapping(experiment, home=home)
 
 
-def _conclude(folder: RunFolder, loaded: Loaded, plan: Plan, events: list[dict[str, Any]]) -> Result:
-    """Receipts, then the verdict. A judge that fails is an unknown outcome, never a pass."""
+def conclude(folder: RunFolder, loaded: Loaded, plan: Plan, events: list[dict[str, Any]]) -> Result:
+    """Receipts, then the verdict, both kept. A judge that fails is an unknown outcome, never a pass."""
     try:
         receipts = {item.id: receipt(item, plan, events) for item in loaded.disturbances}
         folder.save_receipts(receipts)

@@ -37,10 +37,14 @@ class Loaded:
 
 def load_file(path: Path, home: Home | None = None) -> Loaded:
     """Read and check an experiment file. Raises SpecError or TemplateNotFound; nothing was started."""
-    document = yamlfile.load(path, "experiment")
+    return load_document(yamlfile.load(path, "experiment"), path.parent, home)
+
+
+def load_document(document: Document, folder: Path, home: Home | None = None) -> Loaded:
+    """Check an experiment that was read. `folder` is where a relative template path starts."""
     experiment = yamlfile.validated(document, Experiment.model_validate, "experiment")
-    recipe = _recipe(experiment, path.parent, document.where(("template",)), home)
-    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, str(path), document.text)
+    recipe = _recipe(experiment, folder, document.where(("template",)), home)
+    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, document.source, document.text)
 
 
 def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = None, home: Home | None = None) -> Loaded:

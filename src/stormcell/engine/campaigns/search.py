@@ -1,0 +1,62 @@
+"""Carries out a search: asks where to look next, runs that, and tells what came out.
+
+Its runs have ids and a place in the ledger as all others; since the next question follows from the answers alone, a
+search that is resumed asks the same ones and finds the answers there.
+"""
+
+from __future__ import annotations
+
+from stormcell.engine.campaigns.executor import Executor, Task
+from stormcell.engine.campaigns.gather import broke, line
+from stormcell.engine.campaigns.load import LoadedCampaign, LoadedCell, at_value
+from stormcell.judge.threshold import Ask, Seen, next_step, unfinished
+from stormcell.spec.campaign import Find
+from stormcell.spec.expansion import Execution
+from stormcell.spec.home import Home
+from stormcell.spec.matrix import SearchResult
+
+
+class Search:
+    """Use once."""
+
+    def __init__(self, campaign: LoadedCampaign, find: Find, executor: Executor, seed: int, home: Home) -> None:
+        self.runs: list[tuple[LoadedCell, Execution]] = []
+        """All that were asked for."""
+        self._campaign = campaign
+        self._find = find
+        self._executor = executor
+        self._seed = seed
+        self._home = home
+        self._cells: dict[float, LoadedCell] = {}
+        self._seen: dict[float, Seen] = {}
+        self._result: SearchResult | None = None
+
+    async def perform(self) -> None:
+        """Until there is an answer, or a run cannot be made."""
+        while True:
+            step = next_step(self._find, self._seen)
+            if isinstance(step, SearchResult):
+                self._result = step
+                return
+            asked = [(ask, run) for ask in step for run in self._executions(ask)]
+            self.runs += [(self._cells[ask.at.value], run) for ask, run in asked]
+            await self._executor.perform([Task(run, self._cells[ask.at.value].loaded) for ask, run in asked])
+            for ask, run in asked:
+                self._tell(ask, run)
+
+    def answer(self, stopped: str) -> SearchResult:
+        """What was found, also by a search that was stopped."""
+        return self._result or unfinished(self._find, self._seen, stopped or "interrupted")
+
+    def _executions(self, ask: Ask) -> list[Execution]:
+        """The next runs at a value, each with the next seed."""
+        if ask.at.value not in self._cells:
+            self._cells[ask.at.value] = at_value(self._campaign, ask.at.plain, ask.at.text, self._home)
+        cell = self._cells[ask.at.value].cell
+        begun = len(self._seen[ask.at.value].runs) if ask.at.value in self._seen else 0
+        return [Execution(cell, self._seed + begun + number, 1) for number in range(ask.count)]
+
+    def _tell(self, ask: Ask, run: Execution) -> None:
+        one = line(run, self._executor.ledger.entry(run.id), self._executor.folder)
+        said = broke(one, self._find.probe, self._find.metric)
+        self._seen.setdefault(ask.at.value, Seen(ask.at)).runs.append((run.id, said))

@@ -1,0 +1,256 @@
+"""Campaigns as a user runs them: to the end, stopped, killed at every step, gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.stormcell_command import COMMAND, ROOT, json_of, stormcell
+
+QUICK = """\
+name: quick
+template: base
+steady_state:
+  - name: alive
+    command: {run: "ping -c 1 -W 2 127.0.0.1"}
+    expect: {exit_code: 0}
+fault: {kind: net.delay, device: lo, delay: 20ms}
+"""
+CAMPAIGN = "campaign: sweep\nexperiment: quick.yaml\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "quick.yaml").write_text(QUICK)
+    (tmp_path / "one.yaml").write_text(CAMPAIGN)
+    return tmp_path
+
+
+def campaign_of(home: Path) -> Path:
+    (folder,) = (home / "state" / "campaigns").iterdir()
+    return folder
+
+
+def runs(folder: Path) -> list[Path]:
+    """Folders of runs for which a machine was asked for."""
+    return [events.parent for events in folder.glob("runs/*/*/*/events.jsonl") if events.read_text()]
+
+
+def killed(step: str, file: Path, home: Path) -> Path:
+    environment = {**os.environ, "STORMCELL_HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "e2e" / "killed_at.py", step, "run", file],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    return campaign_of(home)
+
+
+@pytest.mark.parametrize(
+    ("step", "before", "after"),
+    [
+        # nothing was begun: it runs
+        ("after:campaign/spec.json", 0, 1),
+        ("after:claim", 0, 1),
+        ("before:create", 0, 1),
+        # the whole story is there: it is told, and nothing runs
+        ("before:result.json", 1, 1),
+        ("before:finish", 1, 1),
+        ("after:finish", 1, 1),
+        ("before:campaign/result.json", 1, 1),
+    ],
+)
+def test_after_sigkill_at_any_step_nothing_that_finished_runs_twice(home, files, step, before, after):
+    folder = killed(step, files / "one.yaml", home)
+    assert len(runs(folder)) == before
+    done = stormcell("run", "--json", "--resume", folder, home=home)
+    assert done.returncode == 0, done.stderr
+    (campaign,) = json_of(done)["campaigns"]
+    assert campaign["complete"] is True
+    assert campaign["counts"]["survived"] == 1
+    assert len(runs(folder)) == after
+
+
+@pytest.mark.parametrize("step", ["after:create", "after:created", "after:applied"])
+def test_a_run_whose_outcome_was_lost_is_unknown_and_runs_again_only_when_asked(home, files, step):
+    folder = killed(step, files / "one.yaml", home)
+    done = stormcell("run", "--json", "--resume", folder, home=home)
+    assert done.returncode == 4, done.stderr
+    (campaign,) = json_of(done)["campaigns"]
+    assert campaign["verdict"] == "unknown" and campaign["counts"]["lost"] == 1
+    (line,) = campaign["cells"][0]["runs"]
+    assert line["state"] == "lost" and "died" in line["why"]
+    assert "--retry-unknown" in done.stderr
+    assert len(runs(folder)) == 1
+    stormcell("gc", home=home)  # a create that was under way is nobody's yet
+    if step == "after:applied":
+        again = stormcell("run", "--json", "--resume", folder, "--retry-unknown", home=home)
+        assert again.returncode == 0, again.stderr
+        assert len(runs(folder)) == 2
+
+
+def test_a_matrix_runs_side_by_side_and_a_killed_one_goes_on(home, files):
+    """Two cells, three runs of each; killed once two have finished; then gone on with, in one folder."""
+    (files / "sweep.yaml").write_text(
+        CAMPAIGN + "matrix: {fault.delay: [5ms, 20ms]}\nseeds: [3]\nrepeats: 3\njobs: 2\n"
+    )
+    process = subprocess.Popen(
+        [COMMAND, "run", files / "sweep.yaml"],
+        env={**os.environ, "STORMCELL_HOME": str(home)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 200
+    while (ledger := list((home / "state").glob("campaigns/*/ledger.jsonl"))) == [] or (
+        ledger[0].read_text().count('"finish"') < 2
+    ):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    folder = campaign_of(home)
+    finished = {json.loads(x)["id"] for x in (folder / "ledger.jsonl").read_text().splitlines() if '"finish"' in x}
+    done = stormcell("run", "--json", "--resume", folder, "--retry-unknown", home=home)
+    assert done.returncode == 0, done.stderr
+    assert "runs had come to an end" in done.stderr and "left, about" in done.stderr
+    (campaign,) = json_of(done)["campaigns"]
+    assert campaign["counts"]["survived"] == 6 and campaign["complete"] is True
+    assert [cell["at"] for cell in campaign["cells"]] == [{"delay": "5ms"}, {"delay": "20ms"}]
+    for name in finished:
+        assert len(list((folder / "runs" / name).iterdir())) == 1
+    again = stormcell("run", "--resume", folder, home=home)
+    assert again.returncode == 0
+    assert "3 of 3" in again.stdout and "43.85 % to 100 %" in again.stdout
+    assert "too few runs to say how often" in again.stdout
+
+
+def test_the_first_failure_ends_a_campaign_that_fails_fast(home, files):
+    bounds = "{tight: {seconds: <= 1us}, wide: {seconds: <= 1m}}"
+    matrix = f"matrix: {{steady_state.alive.under_fault: {bounds}}}\nrepeats: 3\njobs: 1\nfail_fast: true\n"
+    (files / "fast.yaml").write_text(CAMPAIGN + matrix)
+    done = stormcell("run", "--json", files / "fast.yaml", home=home)
+    assert done.returncode == 1, done.stderr
+    document = json_of(done)
+    (campaign,) = document["campaigns"]
+    assert campaign["counts"] == {"survived": 0, "failed": 1, "void": 0, "unknown": 0, "lost": 0, "unfinished": 5}
+    assert campaign["verdict"] == "failed" and campaign["complete"] is False
+    again = stormcell("run", "--json", "--resume", campaign["folder"], home=home)
+    assert again.returncode == 1
+    assert json_of(again)["campaigns"][0]["counts"]["unfinished"] == 5
+
+
+def test_two_campaigns_at_once_in_one_home_do_not_meet(home, files):
+    both = [
+        subprocess.Popen(
+            [COMMAND, "run", "--json", "--repeat", "2", files / "quick.yaml"],
+            env={**os.environ, "STORMCELL_HOME": str(home)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    found = [json.loads(process.communicate(timeout=280)[0])["campaigns"][0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert [campaign["counts"]["survived"] for campaign in found] == [2, 2]
+    assert len({campaign["folder"] for campaign in found}) == 2
+
+
+def test_a_stopped_campaign_undoes_what_runs_and_says_how_to_go_on(home, files):
+    (files / "slow.yaml").write_text(QUICK + "hold: 120s\n")
+    process = subprocess.Popen(
+        [COMMAND, "run", "--json", "--repeat", "2", "--jobs", "1", files / "slow.yaml"],
+        env={**os.environ, "STORMCELL_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while not any('"applied"' in log.read_text() for log in (home / "state").glob("campaigns/*/runs/*/*/*/*.jsonl")):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    refused = stormcell("run", "--resume", campaign_of(home), home=home)
+    assert refused.returncode == 2 and "another process" in refused.stderr
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 4, err
+    (campaign,) = json.loads(out)["campaigns"]
+    assert campaign["counts"]["unfinished"] == 2
+    assert f"--resume {campaign['folder']}" in err and "Traceback" not in err
+
+
+def test_a_full_disk_ends_a_campaign_in_one_message_and_it_goes_on_with_room(home, files):
+    """The ledger's disk is full when the run's end is to be written down."""
+    code = """
+import errno, os, stormcell.ledger.journal as journal
+real = os.fdatasync
+calls = []
+def full(fd):
+    calls.append(fd)
+    if len(calls) == 2:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    real(fd)
+journal.os = type("os", (), {**vars(os), "fdatasync": staticmethod(full)})
+from stormcell.cli.main import main
+main()
+"""
+    environment = {**os.environ, "STORMCELL_HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", files / "one.yaml"],
+        env=environment, capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert "the ledger cannot be written (No space left on device)" in done.stderr
+    assert "Traceback" not in done.stderr and "--resume" in done.stderr
+    folder = campaign_of(home)
+    done = stormcell("run", "--resume", folder, home=home)
+    assert done.returncode == 0, done.stderr
+    assert len(runs(folder)) == 1
+
+
+def test_a_torn_ledger_is_mended_and_a_damaged_one_is_refused(home, files):
+    done = stormcell("run", "--json", files / "one.yaml", home=home)
+    folder = campaign_of(home)
+    assert done.returncode == 0, done.stderr
+    whole = (folder / "ledger.jsonl").read_bytes()
+    (folder / "ledger.jsonl").write_bytes(whole[:-10])
+    assert stormcell("run", "--resume", folder, home=home).returncode == 0
+    assert len(runs(folder)) == 1
+    (folder / "ledger.jsonl").write_bytes(b"x" + whole[1:])
+    damaged = stormcell("run", "--resume", folder, home=home)
+    assert damaged.returncode == 2
+    assert "damaged in line 1" in damaged.stderr
+
+
+def test_a_search_finds_where_it_breaks(home, files):
+    bound = "\n    under_fault: {seconds: <= 600ms}"
+    (files / "quick.yaml").write_text(QUICK.replace("expect: {exit_code: 0}", "expect: {exit_code: 0}" + bound))
+    (files / "find.yaml").write_text(
+        CAMPAIGN + "find: {parameter: net.delay.delay, between: [1ms, 2s], probe: alive, metric: seconds, "
+        "within: 1500ms, repeats: 1}\n"
+    )
+    done = stormcell("run", "--json", files / "find.yaml", home=home)
+    assert done.returncode == 0, done.stderr
+    search = json_of(done)["campaigns"][0]["search"]
+    assert search["outcome"] == "found" and search["harder"] == "up"
+    assert 0.001 <= search["low"] < search["high"] <= 2
+    assert search["sentence"] == "net.delay.delay between 1ms and 2s where alive seconds breaks"
+
+
+def test_a_dry_run_prints_the_matrix_and_starts_nothing(files, tmp_path):
+    (files / "x.yaml").write_text(CAMPAIGN + "matrix: {fault.delay: [10ms, 1s]}\nrepeats: 4\n")
+    done = stormcell("run", "--dry-run", files / "x.yaml", home=tmp_path / "home")
+    assert done.returncode == 0
+    assert "2 cells, 8 runs" in done.stdout and "quick.delay-1s" in done.stdout
+    plan = json_of(stormcell("run", "--dry-run", "--json", files / "x.yaml", home=tmp_path / "home"))
+    assert [run["seed"] for run in plan["runs"]] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert not (tmp_path / "home" / "state").exists()
