@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from stormcell.engine.api import Outcome as Outcome
     from stormcell.engine.api import run as run
     from stormcell.engine.api import run_async as run_async
+    from stormcell.engine.campaigns.api import CampaignOutcome as CampaignOutcome
+    from stormcell.engine.campaigns.api import resume_campaign as resume_campaign
+    from stormcell.engine.campaigns.api import resume_campaign_async as resume_campaign_async
+    from stormcell.engine.campaigns.api import run_campaign as run_campaign
+    from stormcell.engine.campaigns.api import run_campaign_async as run_campaign_async
     from stormcell.sandbox.api import AsyncSandbox as AsyncSandbox
     from stormcell.sandbox.api import Sandbox as Sandbox
     from stormcell.spec.experiment import Experiment as Experiment
@@ -21,14 +26,22 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "AsyncSandbox": "stormcell.sandbox.api",
+    "CampaignOutcome": "stormcell.engine.campaigns.api",
     "Experiment": "stormcell.spec.experiment",
     "Outcome": "stormcell.engine.api",
     "Sandbox": "stormcell.sandbox.api",
     "Verdict": "stormcell.spec.verdict",
+    "resume_campaign": "stormcell.engine.campaigns.api",
+    "resume_campaign_async": "stormcell.engine.campaigns.api",
     "run": "stormcell.engine.api",
     "run_async": "stormcell.engine.api",
+    "run_campaign": "stormcell.engine.campaigns.api",
+    "run_campaign_async": "stormcell.engine.campaigns.api",
 }
-__all__ = ["AsyncSandbox", "Experiment", "Outcome", "Sandbox", "Verdict", "__version__", "run", "run_async"]
+__all__ = [
+    "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Sandbox", "Verdict", "__version__", "resume_campaign",
+    "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

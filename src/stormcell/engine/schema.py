@@ -7,7 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from stormcell.faults import CATALOGUE
+from stormcell.spec.campaign import Campaign
 from stormcell.spec.experiment import Experiment
+from stormcell.spec.matrix import CampaignResult
 from stormcell.spec.plan import Plan
 from stormcell.spec.probe import METRICS
 from stormcell.spec.recipe import Recipe
@@ -17,8 +19,14 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema_of(what: str) -> dict[str, Any]:
-    """`experiment`, `recipe`, `plan` or `result`."""
-    models: dict[str, type[BaseModel]] = {"recipe": Recipe, "plan": Plan, "result": Result}
+    """`experiment`, `campaign`, `recipe`, `plan`, `result` or `campaign-result`."""
+    models: dict[str, type[BaseModel]] = {
+        "recipe": Recipe,
+        "plan": Plan,
+        "result": Result,
+        "campaign": Campaign,
+        "campaign-result": CampaignResult,
+    }
     body = _experiment() if what == "experiment" else models[what].model_json_schema()
     return {"$schema": DIALECT, "title": f"Stormcell {what}", **{k: v for k, v in body.items() if k != "title"}}
 

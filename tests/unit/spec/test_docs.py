@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from stormcell.engine.load import disturbance
+from stormcell.spec.campaign import Campaign, Find
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.probe import METRICS
 from stormcell.spec.recipe import Recipe
@@ -34,3 +35,17 @@ def test_every_metric_is_named():
     for metrics in METRICS.values():
         for metric in metrics:
             assert f"`{metric}`" in PAGE
+
+
+CAMPAIGNS = (Path(__file__).parents[3] / "docs" / "campaigns.md").read_text()
+MATRIX, SEARCH, CHOSEN = re.findall(r"```yaml\n(.*?)```", CAMPAIGNS, re.S)
+
+
+def test_the_campaigns_are_valid_and_show_every_field():
+    assert validated(parse(MATRIX, "page"), Campaign.model_validate, "campaign").campaign == "late-database"
+    search = parse(SEARCH, "page").data
+    assert Campaign.model_validate(search).find is not None
+    chosen = parse(CHOSEN, "page").data
+    assert Campaign.model_validate({**search, **chosen}).find is not None
+    assert set(parse(MATRIX, "page").data) | {"find"} == set(Campaign.model_fields) - {"stormcell"}
+    assert set(chosen["find"]) == set(Find.model_fields)
