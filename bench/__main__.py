@@ -1,6 +1,6 @@
 """Speed, memory and exactness, measured in one run and compared inside it: `python -m bench [PART...]`.
 
-Parts: sandboxes, faults, exactness; without one all of them. Each replaces its part of bench/results/latest.json.
+Parts: sandboxes, faults, exactness, campaign; without one all. Each replaces its part of bench/results/latest.json.
 Figures of different machines, or of the same machine on another day, are not comparable; the ratios of one run are.
 """
 
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import exactness, faults, sandboxes
+from bench import campaign, exactness, faults, sandboxes
 from stormcell.machine.host import find_qemu
 from stormcell.spec.home import Home
 from stormcell.template.build import build
@@ -23,7 +23,7 @@ from stormcell.template.store import find
 
 RUNS = int(os.environ.get("BENCH_RUNS", "30"))
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("sandboxes", "faults", "exactness")
+PARTS = ("sandboxes", "faults", "exactness", "campaign")
 
 
 def main(parts: list[str]) -> int:
@@ -50,6 +50,8 @@ def main(parts: list[str]) -> int:
             record |= asyncio.run(sandboxes.measure(template, RUNS))
         elif part == "faults":
             record["faults"] = record.get("faults", {}) | faults.measure(template)
+        elif part == "campaign":
+            record["campaign"] = campaign.measure(template)
         else:
             record["exactness"] = exactness.measure(template, RUNS)
         RESULTS.parent.mkdir(exist_ok=True)

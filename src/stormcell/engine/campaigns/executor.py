@@ -179,7 +179,7 @@ class Executor:
             why = self.stopped or "interrupted"
             self._release(task, why)
             self.watch.undone(task, why)
-            raise
+            return  # nothing is cancelled but by this executor, which waits for it
         except StormcellError as problem:
             error = problem
         finally:
