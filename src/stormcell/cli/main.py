@@ -15,6 +15,7 @@ COMMANDS = {
     "template": "stormcell.cli.template:template",
     "run": "stormcell.cli.run:run",
     "judge": "stormcell.cli.judge:judge",
+    "report": "stormcell.cli.report:report",
     "sandbox": "stormcell.cli.sandbox:sandbox",
     "faults": "stormcell.cli.faults:faults",
     "schema": "stormcell.cli.schema:schema",

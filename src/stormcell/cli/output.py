@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from stormcell.spec.errors import Interrupted, StormcellError
+from stormcell.spec.text import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,13 +32,8 @@ def say(text: str) -> None:
     click.echo(safe(text), err=True)
 
 
-def safe(text: str) -> str:
-    """Text that cannot steer a terminal (move the cursor, set the title) and that every stream can encode."""
-    return "".join(c if c in "\n\t" or c.isprintable() else _named(ord(c)) for c in text)
-
-
-def _named(code: int) -> str:
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+safe = printable
+"""Text that cannot steer a terminal (move the cursor, set the title) and that every stream can encode."""
 
 
 def colour(stream: Any) -> bool:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--retry-unknown", is_flag=True, help="With --resume: run those again whose outcome is unknown.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Keep the runs' folders below this one.")
 @click.option("--markdown", is_flag=True, help="Write the table as Markdown.")
+@click.option("--report", "report_to", type=click.Path(path_type=Path), help="Write a page, JUnit XML and JSON there.")
 @json_flag
 def run(
     files: tuple[Path, ...],
@@ -47,6 +48,7 @@ def run(
     retry_unknown: bool,
     runs: Path | None,
     markdown: bool,
+    report_to: Path | None,
     as_json: bool,
 ) -> None:
     """Run experiments and campaigns, and say what came out.
@@ -64,6 +66,8 @@ def run(
     if campaigns := campaigns_of(files, resume, asked):
         sys.exit(campaigns.run())
     loaded = _load(files)
+    if report_to is not None:
+        _prepare(report_to, dry_run)
     if dry_run:
         _dry_run(loaded, as_json)
         return
@@ -79,7 +83,7 @@ def run(
         click.echo(safe(markdown_table([outcome.result for outcome in batch.outcomes()])))
     else:
         show_results(batch.outcomes())
-    sys.exit(batch.exit_code())
+    sys.exit(batch.exit_code() if report_to is None else batch.report(report_to))
 
 
 def _load(files: tuple[Path, ...]) -> list[Loaded]:
@@ -99,6 +103,15 @@ def _load(files: tuple[Path, ...]) -> list[Loaded]:
         say("nothing was started")
         sys.exit(2)
     return loaded
+
+
+def _prepare(report_to: Path, dry_run: bool) -> None:
+    """A report that could not be written is known before an hour of runs, not after."""
+    from stormcell.report.write import prepare
+
+    if dry_run:
+        raise click.UsageError("--dry-run runs nothing that --report could tell of")
+    prepare(report_to)
 
 
 def _dry_run(loaded: list[Loaded], as_json: bool) -> None:
@@ -176,6 +189,17 @@ class _Batch:
         codes = [EXIT_CODE[outcome.verdict] for outcome in self.done.values()]
         codes += [error.exit_code for error in self.errors.values()]
         return exit_code([*codes, *[EXIT_CODE[Verdict.UNKNOWN]] * self.interrupted])
+
+    def report(self, out: Path) -> int:
+        """Write it. One exit code for all, and for a report that could not be written."""
+        from stormcell.cli.report import write_report
+        from stormcell.spec.verdict import exit_code
+
+        sources = {number: item.source for number, item in enumerate(self.loaded, 1)}
+        folders = [(self.done[number].folder, sources[number]) for number in sorted(self.done)]
+        errors = [(sources[number], self.errors[number]) for number in sorted(self.errors)]
+        code = write_report(out, folders, errors, interrupted=self.interrupted)
+        return exit_code([self.exit_code(), code]) if code else self.exit_code()
 
     def as_dict(self) -> dict[str, object]:
         """For `--json`."""

@@ -10,11 +10,16 @@ from stormcell.cli.output import emit_json
 @click.command()
 @click.argument(
     "what",
-    type=click.Choice(["experiment", "campaign", "recipe", "plan", "result", "campaign-result"]),
+    type=click.Choice(["experiment", "campaign", "recipe", "plan", "result", "campaign-result", "report"]),
     default="experiment",
 )
 def schema(what: str) -> None:
-    """Print the JSON schema of an experiment (default), a campaign, a template recipe, a plan or a result."""
-    from stormcell.engine.schema import schema_of
+    """Print the JSON schema of an experiment (default), a campaign, a template recipe, a plan, a result or a report."""
+    from stormcell.engine.schema import published, schema_of
 
-    emit_json(schema_of(what))
+    if what == "report":
+        from stormcell.report.jsonfile import report_schema
+
+        emit_json(published("report", report_schema()))
+    else:
+        emit_json(schema_of(what))

@@ -28,6 +28,11 @@ def schema_of(what: str) -> dict[str, Any]:
         "campaign-result": CampaignResult,
     }
     body = _experiment() if what == "experiment" else models[what].model_json_schema()
+    return published(what, body)
+
+
+def published(what: str, body: dict[str, Any]) -> dict[str, Any]:
+    """With its dialect and its title."""
     return {"$schema": DIALECT, "title": f"Stormcell {what}", **{k: v for k, v in body.items() if k != "title"}}
 
 

@@ -1,0 +1,99 @@
+"""The model as JUnit XML, as continuous integration reads it.
+
+One suite for each experiment, one case in it for each run of that experiment. `failed` is a failure, `unknown` an
+error (the outcome was lost, so it is no pass and no finding), `void` is skipped, with the reason: nothing was learnt.
+A run that could not be made is an error in a suite of its own. The exit code of the command is the stricter judge.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+
+from stormcell.report.model import Problem, Report, Run
+
+ELEMENT = {"failed": "failure", "unknown": "error", "void": "skipped"}
+
+
+def junit(report: Report) -> str:
+    """A whole XML file."""
+    root = ET.Element("testsuites")
+    suites = [_suite(name, runs) for name, runs in _by_experiment(report.runs).items()]
+    if report.problems:
+        suites.append(_problems(report.problems))
+    root.extend(suites)
+    _count(root, name=f"stormcell: {report.title}", time=sum(run.seconds for run in report.runs))
+    ET.indent(root)
+    return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
+
+
+def _by_experiment(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.source or run.name, []).append(run)
+    return found
+
+
+def _suite(name: str, runs: list[Run]) -> ET.Element:
+    suite = ET.Element("testsuite")
+    for number, run in enumerate(runs, 1):
+        suite.append(_case(run, f"{run.name} ({number})" if len(runs) > 1 else run.name))
+    _count(suite, name=name, time=sum(run.seconds for run in runs), timestamp=runs[0].began.removesuffix("Z"))
+    _property(suite, runs[0])
+    return suite
+
+
+def _case(run: Run, name: str) -> ET.Element:
+    case = ET.Element("testcase", name=name, classname=_class(run), time=f"{run.seconds:.3f}")
+    if element := ELEMENT.get(run.verdict):
+        first = run.reasons[0] if run.reasons else None
+        told = ET.SubElement(case, element, message=first.text if first else run.verdict)
+        if element != "skipped":
+            told.set("type", first.code if first else run.verdict)
+        told.text = "\n".join(f"{why.text} ({why.code})" for why in run.reasons)
+    ET.SubElement(case, "system-out").text = _told(run)
+    return case
+
+
+def _class(run: Run) -> str:
+    return ", ".join(dict.fromkeys(proof.kind for proof in run.proofs)) or "stormcell"
+
+
+def _told(run: Run) -> str:
+    lines = [run.question] if run.question else []
+    if run.predicted:
+        lines.append(f"predicted: {run.predicted}" + (" (surprise)" if run.surprise else ""))
+    for proof in run.proofs:
+        acted = "?" if proof.acted is None else proof.acted
+        lines.append(f"receipt of {proof.kind}: in force {proof.in_force}, {acted} {proof.counts}, clean {proof.clean}")
+    for item in run.measured:
+        wanted = f", wanted {item.wanted}" if item.wanted else ""
+        lines.append(f"{item.probe} {item.phase}: {item.metric} {item.text}{wanted} (n = {item.samples})")
+    lines += [f"cannot know: {said}" for said in run.cannot_know]
+    return "\n".join([*lines, f"folder: {run.folder}"] if run.folder else lines)
+
+
+def _problems(problems: tuple[Problem, ...]) -> ET.Element:
+    suite = ET.Element("testsuite")
+    for problem in problems:
+        case = ET.SubElement(suite, "testcase", name=problem.what or problem.error, classname="stormcell", time="0")
+        ET.SubElement(case, "error", message=problem.text.splitlines()[0], type=problem.error).text = problem.text
+    _count(suite, name="could not be run or read", time=0.0)
+    return suite
+
+
+def _count(element: ET.Element, *, name: str, time: float, timestamp: str = "") -> None:
+    element.set("name", name)
+    element.set("tests", str(sum(1 for _ in element.iter("testcase"))))
+    for counted, tagged in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(counted, str(sum(1 for _ in element.iter(tagged))))
+    element.set("time", f"{time:.3f}")
+    if timestamp:
+        element.set("timestamp", timestamp)
+
+
+def _property(suite: ET.Element, run: Run) -> None:
+    properties = ET.Element("properties")
+    for name, value in run.facts:
+        ET.SubElement(properties, "property", name=name, value=value)
+    suite.insert(0, properties)

@@ -1,0 +1,127 @@
+"""The model as one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from stormcell.report.icons import MEANING, badge, icon
+from stormcell.report.markup import Html, joined, raw_style, tag
+from stormcell.report.model import ORDER, Report
+from stormcell.report.runpage import run_section
+from stormcell.report.summary import comparison_section, matrix_section, table_of_runs, threshold_section
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Nothing is loaded and nothing runs, whatever a guest managed to write into it."""
+
+
+def page(report: Report) -> str:
+    """A whole HTML file; well-formed XML but for its first line."""
+    body = tag(
+        "body",
+        tag("a", "Skip to the experiments", href="#runs", class_="skip"),
+        _head(report),
+        tag(
+            "main",
+            [matrix_section(matrix, number) for number, matrix in enumerate(report.matrices, 1)],
+            [threshold_section(threshold) for threshold in report.thresholds],
+            [comparison_section(comparison) for comparison in report.comparisons],
+            table_of_runs(report.runs) if len(report.runs) > 1 else None,
+            _problems(report),
+            tag(
+                "div", [run_section(run, number, _only(report)) for number, run in enumerate(report.runs, 1)], id="runs"
+            ),
+        ),
+        _foot(report),
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="generator", content=f"stormcell {report.version}"),
+        tag("title", f"{_headline(report)} - {report.title}"),
+        raw_style(Path(__file__).with_name("style.css").read_text()),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _only(report: Report) -> bool:
+    return len(report.runs) == 1
+
+
+def _headline(report: Report) -> str:
+    """The verdict in words: of one run its own, of several the worst first."""
+    if _only(report) and not report.problems:
+        return f"{report.runs[0].name}: {report.runs[0].verdict}"
+    count, total = Counter(run.verdict for run in report.runs), len(report.runs)
+    if total and count["survived"] == total and not report.problems:
+        return f"All {total} experiments survived"
+    said = [f"{count[verdict]} {verdict}" for verdict in ORDER if count[verdict]]
+    said += [f"{len(report.problems)} could not be run or read"] * bool(report.problems)
+    return ", ".join(said) or "Nothing was run"
+
+
+def _head(report: Report) -> Html:
+    only = _only(report) and not report.problems
+    run = report.runs[0] if only else None
+    surprises = sum(bool(run.surprise) for run in report.runs)
+    return tag(
+        "header",
+        tag(
+            "p",
+            tag("span", "Stormcell", class_="brand"),
+            tag("span", report.title, class_="what"),
+            tag("time", report.made.replace("T", " ").replace("Z", " UTC"), datetime=report.made),
+            class_="masthead",
+        ),
+        None if run else _counts(report),
+        None if run else tag("h1", _headline(report)),
+        _note(f"{surprises} came out otherwise than predicted") if surprises and not run else None,
+        _note("The batch was interrupted: experiments that had not ended are not in this report.")
+        if report.interrupted
+        else None,
+    )
+
+
+def _note(said: str) -> Html:
+    return tag("p", icon("surprise"), " ", said, class_="note")
+
+
+def _counts(report: Report) -> Html:
+    """One bar, as long as there are runs of each verdict."""
+    count = Counter(run.verdict for run in report.runs)
+    parts = [
+        tag(
+            "li",
+            badge(verdict),
+            tag("b", str(count[verdict])),
+            class_=f"share v-{verdict}",
+            style=f"flex-grow:{count[verdict]}",
+            title=MEANING[verdict],
+        )
+        for verdict in ORDER
+        if count[verdict]
+    ]
+    return tag("ul", parts, class_="shares") if parts else joined()
+
+
+def _problems(report: Report) -> Html | None:
+    if not report.problems:
+        return None
+    rows = [tag("li", tag("b", problem.what or problem.error), tag("pre", problem.text)) for problem in report.problems]
+    return tag("section", tag("h2", "Could not be run or read"), tag("ul", rows, class_="problems"), class_="card")
+
+
+def _foot(report: Report) -> Html:
+    meanings = [tag("li", badge(verdict), " ", MEANING[verdict]) for verdict in ORDER]
+    return tag(
+        "footer",
+        tag("ul", meanings, class_="legend"),
+        tag(
+            "p",
+            f"stormcell {report.version} made this page from saved events; it loads nothing and needs no network. "
+            "The same findings for programs are beside it: report.json and junit.xml.",
+        ),
+    )

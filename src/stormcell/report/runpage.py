@@ -1,0 +1,167 @@
+"""One experiment on the page: verdict and reason first, then the evidence, then what it cannot tell."""
+
+from __future__ import annotations
+
+from stormcell.judge.wording import seconds as duration
+from stormcell.report.chain import TITLES
+from stormcell.report.figures import both, relation, spread, timeline
+from stormcell.report.icons import MEANING, badge, icon
+from stormcell.report.markup import Child, Html, tag
+from stormcell.report.model import Link, Measured, Run, Spread, Timeline
+from stormcell.report.receipt import receipts
+from stormcell.report.words import NOTHING, between
+
+PHASES = {"before": "before", "under": "under the fault", "recovery": "after"}
+_SAID = {"yes": "yes", "no": "no", "unknown": "not known", "none": "not asked for"}
+
+
+def run_section(run: Run, number: int, only: bool) -> Html:
+    """The whole card. A single run's name is the page's heading."""
+    first, *more = run.reasons or ()
+    heading = "h1" if only else "h2"
+    return tag(
+        "section",
+        tag(
+            "div",
+            tag("p", badge(run.verdict, big=True), tag("span", MEANING.get(run.verdict, ""), class_="meaning")),
+            tag(heading, run.name),
+            tag("p", run.question, class_="question") if run.question else None,
+            tag("p", relation(first.text), " ", tag("code", first.code), class_="reason"),
+            tag("ul", [tag("li", relation(why.text), " ", tag("code", why.code)) for why in more], class_="reasons")
+            if more
+            else None,
+            _prediction(run),
+            class_=f"verdict v-{run.verdict if run.verdict in MEANING else 'unknown'}",
+        ),
+        _chain(run.chain),
+        _part("Timeline", _timeline(run.timeline), run.timeline is not None),
+        _part("Latencies before, under and after", [_spread(item) for item in run.spreads], bool(run.spreads)),
+        _part("What was measured", _table(run.measured), bool(run.measured)),
+        _part("Receipts: what the kernel said", receipts(run.proofs), bool(run.proofs)),
+        _part("What this run cannot know", _limits(run), True),
+        _facts(run),
+        class_="run",
+        id=f"run-{number}",
+    )
+
+
+def _part(title: str, inside: Child, there: bool) -> Html | None:
+    return tag("div", tag("h3", title), inside, class_="part") if there else None
+
+
+def _prediction(run: Run) -> Html:
+    if not run.predicted:
+        return tag("p", "Nothing was predicted.", class_="prediction quiet")
+    mark: Child = None
+    if run.surprise is not None:
+        mark = (
+            tag("strong", icon("surprise"), " surprise: it came out otherwise")
+            if run.surprise
+            else tag("span", icon("yes"), " as predicted", class_="quiet")
+        )
+    return tag("p", "Predicted before the run: ", tag("b", run.predicted), " ", mark, class_="prediction")
+
+
+def _chain(chain: tuple[Link, ...]) -> Html:
+    """The six links in a row; the first that is broken is where the verdict comes from."""
+    links = [
+        tag(
+            "li",
+            icon(link.state, _SAID[link.state]),
+            tag("b", TITLES.get(link.name, link.name)),
+            tag("span", link.text),
+            class_=f"link s-{link.state}",
+        )
+        for link in chain
+    ]
+    return tag("ol", links, class_="chain")
+
+
+def _timeline(drawn: Timeline | None) -> Child:
+    if drawn is None:
+        return None
+    keys = [
+        tag("li", tag("i", class_="key k-force"), "fault in force"),
+        tag("li", tag("i", class_="key k-ok"), "attempt succeeded"),
+        tag("li", tag("i", class_="key k-bad"), "failed (at the top: no answer)"),
+        tag("li", tag("i", class_="key k-bound"), "bound of the hypothesis"),
+    ]
+    cut = f"The first {duration(drawn.cut)} (setup) are not drawn." if drawn.cut else None
+    return [
+        both(lambda width: timeline.draw(drawn, width)),
+        tag("ul", keys, class_="keys"),
+        tag("p", cut, class_="small") if cut else None,
+    ]
+
+
+def _spread(item: Spread) -> Html:
+    title = f"{item.probe}, seen from the {item.vantage}"
+    return tag("figure", tag("figcaption", title), both(lambda width: spread.draw(item, width)))
+
+
+def _table(measured: tuple[Measured, ...]) -> Html:
+    """A row for each metric of a probe, a column for each phase."""
+    rows: dict[tuple[str, str, str], dict[str, Measured]] = {}
+    for item in measured:
+        rows.setdefault((item.probe, item.vantage, item.metric), {})[item.phase] = item
+    body, last = [], ""
+    for (probe, vantage, metric), cells in rows.items():
+        again = probe == last
+        last = probe
+        name = tag("th", None if again else [probe, tag("small", f"from the {vantage}")], scope="row")
+        body.append(tag("tr", name, tag("td", metric), [_cell(cells.get(phase)) for phase in PHASES],
+                        class_="again" if again else None))  # fmt: skip
+    heads = [tag("th", said, scope="col") for said in ("probe", "metric", *PHASES.values())]
+    return scroll(
+        tag("table", tag("thead", tag("tr", heads)), tag("tbody", body), class_="metrics"), "What was measured"
+    )
+
+
+def _cell(item: Measured | None) -> Html:
+    if item is None:
+        return tag("td", NOTHING, class_="empty")
+    after = f", {duration(item.after)} after the undo" if item.after is not None else ""
+    wanted = relation(f"wanted {item.wanted}") if item.wanted else None
+    return tag(
+        "td",
+        tag("span", icon("yes" if item.holds else "no", "held" if item.holds else "broke"), " ")
+        if item.holds is not None
+        else None,
+        tag("b", item.text),
+        tag("small", wanted, " · " if wanted else "", f"n = {item.samples:,}{after}"),
+        class_="broke" if item.holds is False else None,
+    )
+
+
+def _limits(run: Run) -> Html:
+    rates = [
+        f"'{item.probe}' {PHASES.get(row.phase, row.phase)}: {row.succeeded:,} of {row.attempts:,} succeeded, "
+        f"95 % interval {between(row.interval)}"
+        for item in run.spreads
+        for row in item.rows
+        if row.interval
+    ]
+    return tag(
+        "div",
+        tag("ul", [tag("li", said) for said in run.cannot_know]),
+        tag("p", "How sure the success rates are: ", "; ".join(rates), ".", class_="small") if rates else None,
+        class_="limits",
+    )
+
+
+def _facts(run: Run) -> Html:
+    told = [*run.facts]
+    if run.began:
+        told.insert(0, ("began", run.began.replace("T", " ").replace("Z", " UTC")))
+    if run.source:
+        told.insert(0, ("file", run.source))
+    if run.folder:
+        told.append(("folder", run.folder))
+    rows = [tag("div", tag("dt", name), tag("dd", said)) for name, said in told]
+    again = tag("p", "Judge it again: ", tag("code", f"stormcell judge {run.folder}"), class_="small")
+    return tag("div", tag("dl", rows, class_="facts"), again if run.folder else None, class_="part")
+
+
+def scroll(inside: Html, label: str) -> Html:
+    """Something wide that scrolls inside itself, also by keyboard."""
+    return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=label)

@@ -1,0 +1,103 @@
+"""From what a run's folder holds to a Run of the model. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from stormcell.judge.case import Case, build
+from stormcell.judge.wording import seconds as duration
+from stormcell.report.chain import chain
+from stormcell.report.clock import Clock
+from stormcell.report.measured import spreads, table
+from stormcell.report.model import Run, Timeline, Why
+from stormcell.report.moved import proof
+from stormcell.report.timeline import timeline
+from stormcell.report.words import LINE, NAME, TEXT, number, words
+from stormcell.spec.plan import Plan
+from stormcell.spec.receipt import Receipt
+from stormcell.spec.verdict import Result
+
+MOST_REASONS = 20
+MOST_LIMITS = 60
+
+
+def story(
+    plan: Plan,
+    events: Sequence[Mapping[str, Any]],
+    receipts: Mapping[str, Receipt],
+    result: Result,
+    *,
+    folder: str = "",
+    source: str = "",
+    remark: str = "",
+) -> Run:
+    """All of one run. `remark` becomes the first reason's companion: what a reader must know about the result."""
+    case = build(plan, events, receipts)
+    clock = Clock(case.events)
+    drawn = timeline(case, clock)
+    reasons = [Why(words(r.code, NAME), words(r.text, TEXT)) for r in result.reasons[:MOST_REASONS]]
+    if len(result.reasons) > MOST_REASONS:
+        reasons.append(Why("more", f"{len(result.reasons) - MOST_REASONS} more reasons are in report.json's folder"))
+    if remark:
+        reasons.append(Why("remark", words(remark, TEXT)))
+    return Run(
+        name=words(plan.experiment, NAME),
+        source=words(source, LINE),
+        question=words(plan.question, TEXT),
+        verdict=str(result.verdict),
+        reasons=tuple(reasons),
+        predicted=_predicted(result),
+        surprise=result.surprise,
+        began=_began(case),
+        seconds=clock.end,
+        chain=chain(case, result),
+        timeline=drawn,
+        spreads=tuple(spreads(case)),
+        measured=tuple(table(case)),
+        proofs=tuple(proof(receipt) for receipt in case.receipts.values()),
+        cannot_know=(*_not_drawn(drawn), *(words(s, TEXT) for s in result.cannot_know[:MOST_LIMITS])),
+        facts=tuple(_facts(plan, case, clock, result)),
+        folder=words(folder, LINE),
+    )
+
+
+def _predicted(result: Result) -> str:
+    if result.prediction is None:
+        return ""
+    probe = f" ({words(result.prediction.probe, NAME)})" if result.prediction.probe else ""
+    return f"{result.prediction.verdict}{probe}"
+
+
+def _began(case: Case) -> str:
+    for event in case.of("begin", "guest"):
+        wall = number(event.get("wall"))
+        if wall is not None and 0 <= wall < 1e11:
+            return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return ""
+
+
+def _not_drawn(drawn: Timeline | None) -> list[str]:
+    """What the page itself leaves out."""
+    if drawn is None:
+        return ["The runner in the guest never began: nothing was measured."]
+    return [
+        f"The timeline draws {len(lane.dots):,} of {lane.samples:,} samples of '{lane.probe}'; "
+        "the numbers rest on all of them."
+        for lane in drawn.probes
+        if len(lane.dots) < lane.samples
+    ]
+
+
+def _facts(plan: Plan, case: Case, clock: Clock, result: Result) -> list[tuple[str, str]]:
+    digest = f" ({plan.template_digest[:12]})" if plan.template_digest else ""
+    guest = [duration(result.guest_seconds)] if result.guest_seconds is not None else []
+    runners = [str(result.info["runners"])] if result.info.get("runners", 1) != 1 else []
+    found = [
+        ("template", words(f"{plan.template}{digest}", LINE)),
+        ("seed", str(plan.seed)),
+        ("wall time", f"{duration(clock.end)}, of which the guest {guest[0]}" if guest else duration(clock.end)),
+        ("events", f"{len(case.events):,}"),
+    ]
+    return found + [("runners", f"{text} (the machine was booted again)") for text in runners]
