@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 say() { printf '[setup] %s\n' "$*"; }
 
 packages="qemu-system-x86 qemu-utils mmdebstrap e2fsprogs busybox-static uidmap kmod python3 python3-venv"
+# the report is looked at in a browser
+[ "${1:-}" = dev ] && packages="$packages chromium fonts-dejavu-core"
 
 missing=""
 for package in $packages; do

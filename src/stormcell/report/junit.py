@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
 from stormcell.report.model import Problem, Report, Run
+from stormcell.spec.text import printable
 
 ELEMENT = {"failed": "failure", "unknown": "error", "void": "skipped"}
 
@@ -23,6 +24,9 @@ def junit(report: Report) -> str:
         suites.append(_problems(report.problems))
     root.extend(suites)
     _count(root, name=f"stormcell: {report.title}", time=sum(run.seconds for run in report.runs))
+    for element in root.iter():
+        element.text = printable(element.text or "") or None
+        element.attrib = {name: printable(value) for name, value in element.attrib.items()}
     ET.indent(root)
     return f"<?xml version='1.0' encoding='UTF-8'?>\n{ET.tostring(root, encoding='unicode')}\n"
 
@@ -77,7 +81,7 @@ def _problems(problems: tuple[Problem, ...]) -> ET.Element:
     suite = ET.Element("testsuite")
     for problem in problems:
         case = ET.SubElement(suite, "testcase", name=problem.what or problem.error, classname="stormcell", time="0")
-        ET.SubElement(case, "error", message=problem.text.splitlines()[0], type=problem.error).text = problem.text
+        ET.SubElement(case, "error", message=problem.text.partition("\n")[0], type=problem.error).text = problem.text
     _count(suite, name="could not be run or read", time=0.0)
     return suite
 

@@ -6,12 +6,13 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stormcell.judge.wording import seconds as duration
 from stormcell.report.model import Moved, Proof
 from stormcell.report.words import LINE, NAME, number, raw_json, words
 from stormcell.spec.fault import Command, Reading
 from stormcell.spec.receipt import Receipt
 
-MOST_MOVED = 40
+MOST_MOVED, MOST_NOTES = 40, 40
 MOST_NUMBERS = 20_000
 """Looked at in one reading."""
 DEEPEST = 12
@@ -36,10 +37,19 @@ def proof(receipt: Receipt) -> Proof:
         undo=tuple(_shell(command) for command in receipt.undo[:20]),
         moved=tuple(found[:MOST_MOVED]),
         moved_in_all=len(found),
-        notes=tuple(words(note, LINE) for note in receipt.notes[:40]),
+        notes=tuple(words(note, LINE) for note in (*_held(receipt), *receipt.notes)[:MOST_NOTES]),
         raw=raw,
         raw_bytes=size,
     )
+
+
+def _held(receipt: Receipt) -> Iterator[str]:
+    """How long it was in force, where a schedule asked for a length."""
+    for held in receipt.held[: MOST_NOTES // 2]:
+        if held.asked_s is not None:
+            name = held.level or f"time {held.cycle + 1}"
+            had = "never" if held.had_s is None else duration(held.had_s)
+            yield f"{name}: in force for {had}, asked {duration(held.asked_s)}"
 
 
 def _shell(command: Command) -> str:

@@ -56,14 +56,14 @@ class Log:
             inside = [value for value in found if self.low * 0.999 <= value <= self.high * 1.001]
             if len(inside) <= most:
                 break
-        return inside if len(inside) <= most else inside[:: -(-len(inside) // most)]
+        return inside[:: max(1, -(-len(inside) // most))]
 
 
 def log_for(values: Sequence[float], start: float, end: float) -> Log:
-    """Room for all positive values of up to 12 orders of magnitude, from one milli of a second when there are none."""
-    known = [value for value in values if 0 < value < 1e9]
+    """Room for all positive values of up to 12 orders of magnitude, from a thousandth to one when there are none."""
+    known = [value for value in values if 1e-9 < value < 1e9]
     low, high = (min(known), max(known)) if known else (1e-3, 1.0)
-    low = max(low, high * 1e-12, 1e-9)
+    low = max(low, high * 1e-12)
     if high < low * 4:
         low, high = low / 2, high * 2
     return Log(low / 1.15, high * 1.25, start, end)

@@ -77,8 +77,8 @@ def _spans(case: Case, clock: Clock, fault: str, planned: PlannedFault, last: fl
     for event in case.events:
         if event.get("fault") != fault:
             continue
-        at = clock.of(event, event.get("at"))
         kind = event["event"]
+        at = clock.of(event, event.get({"applied": "since", "undone": "until"}.get(kind, "at"), event.get("at")))
         acts = (kind == "applied" and bool(event.get("ok"))) or (kind == "machine" and event.get("what") == "act")
         if at is None or not (acts or kind == "undone"):
             continue

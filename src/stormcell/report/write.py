@@ -70,7 +70,7 @@ def _host_errors(path: Path) -> Iterator[None]:
             f"the report cannot be written ({error.strerror})", where=str(path), remedy="name another folder"
         ) from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise NoSpace(
                 f"the report cannot be written ({error.strerror})", where=str(path), remedy="make room"
             ) from error

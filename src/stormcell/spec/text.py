@@ -8,7 +8,9 @@ def printable(text: str) -> str:
 
     Line feeds and tabs stay. What is taken out is named: `\\x1b`, `\\u202e`.
     """
-    return "".join(c if c in "\n\t" or c.isprintable() else _named(ord(c)) for c in text)
+    if text.isprintable():
+        return text
+    return text.translate({ord(c): _named(ord(c)) for c in set(text) if c not in "\n\t" and not c.isprintable()})
 
 
 def clipped(text: str, limit: int) -> str:

@@ -21,7 +21,7 @@ NAMES = {"before": "before", "under": "under the fault", "recovery": "after"}
 def draw(spread: Spread, width: int) -> Html:
     """A row for each phase on one axis of latency."""
     narrow = width <= 600
-    gutter = 8.0 if narrow else 190.0
+    gutter = 20.0 if narrow else 190.0
     values = [value for row in spread.rows for value in row.values]
     bounds = [limit.value for row in spread.rows for limit in row.limits if limit.metric in LATENCIES]
     x = log_for([*values, *bounds], gutter, width - 14.0)
