@@ -17,6 +17,7 @@ COMMANDS = {
     "judge": "stormcell.cli.judge:judge",
     "report": "stormcell.cli.report:report",
     "sandbox": "stormcell.cli.sandbox:sandbox",
+    "snapshot": "stormcell.cli.snapshot:snapshot",
     "faults": "stormcell.cli.faults:faults",
     "schema": "stormcell.cli.schema:schema",
     "gc": "stormcell.cli.gc:gc",

@@ -1,16 +1,23 @@
-"""`stormcell sandbox`: create, list, exec, cp, pause, resume, kill."""
+"""`stormcell sandbox`: create, list, exec, cp, fork, snapshot, pause, resume, kill."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stormcell.cli.options import DURATION, Pair
 from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
+
+if TYPE_CHECKING:
+    from stormcell.sandbox.asandbox import AsyncSandbox
+
+
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 @click.group()
@@ -24,6 +31,7 @@ def sandbox() -> None:
 @click.option("--meta", type=Pair("KEY=VALUE"), multiple=True, help="A note to find it by; may be repeated.")
 @click.option("--open", "ports", type=Pair("NAME=PORT"), multiple=True, help="Forward 127.0.0.1 to this guest port.")
 @click.option("--raw", is_flag=True, help="As the snapshot was: no new clock, entropy, hostname or machine id.")
+@click.option("--snapshot", help="Go on from a saved moment instead (`sandbox snapshot`); its template and ports.")
 @json_flag
 def create(
     template: str,
@@ -31,6 +39,7 @@ def create(
     meta: tuple[tuple[str, str], ...],
     ports: tuple[tuple[str, str], ...],
     raw: bool,
+    snapshot: str | None,
     as_json: bool,
 ) -> None:
     """Restore a template and print the new sandbox's id. It lives until its ttl or `kill`."""
@@ -50,7 +59,16 @@ def create(
     def line(progress: Progress) -> None:
         say(f"[{progress.template}] {progress.elapsed_s:6.1f} s  {progress.text}")
 
+    if snapshot is not None and (wanted or click.get_current_context().get_parameter_source("template") != _DEFAULT):
+        raise click.UsageError("a snapshot has its own template and ports; leave out --template and --open")
+
     async def work() -> AsyncSandbox:
+        if snapshot is not None:
+            restored = await AsyncSandbox.restore(
+                snapshot, ttl_seconds=ttl, metadata=dict(meta), raw=raw, detached=True
+            )
+            await restored.close()
+            return restored
         made = await AsyncSandbox.create(
             template,
             ttl_seconds=ttl,
@@ -65,15 +83,88 @@ def create(
 
     made = asyncio.run(work())
     if as_json:
-        record = made.record
-        about = {"id": made.id, "template": record.template_name, "digest": record.template, "raw": raw}
-        emit_json(about | {"ttl_seconds": ttl, "ports": dict(made.ports), "metadata": dict(record.metadata)})
+        emit_json(_about(made))
         return
     click.echo(made.id)
     for name, host_port in made.ports.items():
         say(f"{name}: 127.0.0.1:{host_port}")
     if raw:
         say("raw: its clock, random numbers, hostname and machine id are those of the snapshot")
+
+
+def _about(made: AsyncSandbox) -> dict[str, Any]:
+    """For JSON."""
+    record = made.record
+    return {
+        "id": made.id,
+        "template": record.template_name,
+        "digest": record.template,
+        "raw": record.raw,
+        "ttl_seconds": record.ttl_seconds,
+        "ports": dict(made.ports),
+        "metadata": dict(record.metadata),
+        "parent": record.parent,
+        "snapshot": record.snapshot,
+        "orphans": [asdict(orphan) for orphan in made.orphans],
+    }
+
+
+@sandbox.command()
+@click.option("--count", "-n", type=click.IntRange(1, 64), default=1, show_default=True, help="How many children.")
+@click.option("--ttl", type=DURATION, help="As the parent's when not given.")
+@click.option("--meta", type=Pair("KEY=VALUE"), multiple=True, help="A note to find them by; may be repeated.")
+@click.option("--raw", is_flag=True, help="The same to the bit: no new clock, entropy, hostname or machine id.")
+@json_flag
+@click.argument("id")
+def fork(count: int, ttl: float | None, meta: tuple[tuple[str, str], ...], raw: bool, as_json: bool, id: str) -> None:
+    """Copy a running sandbox: all that is in it goes on, here and in the children. Prints their ids."""
+    from stormcell.sandbox.asandbox import AsyncSandbox
+
+    async def work() -> list[AsyncSandbox]:
+        parent = await AsyncSandbox.attach(id)
+        try:
+            made = await parent.fork(count, ttl_seconds=ttl, metadata=dict(meta), raw=raw, detached=True)
+            for child in made:
+                await child.close()
+        finally:
+            await parent.close()
+        return made
+
+    children = asyncio.run(work())
+    if as_json:
+        emit_json([_about(child) for child in children])
+        return
+    for child in children:
+        click.echo(child.id)
+        for name, host_port in child.ports.items():
+            say(f"{name}: 127.0.0.1:{host_port}")
+        for orphan in child.orphans:
+            say(f"goes on there with nobody to answer to: process {orphan.pid}, {safe(orphan.command)}")
+
+
+@sandbox.command()
+@click.option("--meta", type=Pair("KEY=VALUE"), multiple=True, help="A note to find it by; may be repeated.")
+@json_flag
+@click.argument("id")
+@click.argument("name")
+def snapshot(meta: tuple[tuple[str, str], ...], as_json: bool, id: str, name: str) -> None:
+    """Save this moment of a running sandbox under a NAME, for `sandbox create --snapshot NAME`."""
+    from stormcell.sandbox.asandbox import AsyncSandbox
+    from stormcell.sandbox.snapshots import Snapshot
+    from stormcell.spec.units import size_text
+
+    async def work() -> Snapshot:
+        found = await AsyncSandbox.attach(id)
+        try:
+            return await found.snapshot(name, metadata=dict(meta))
+        finally:
+            await found.close()
+
+    saved = asyncio.run(work())
+    if as_json:
+        emit_json(saved.as_dict())
+    else:
+        click.echo(f"{saved.name} {saved.digest[:12]} {size_text(saved.size // 2**20 * 2**20)}")
 
 
 @sandbox.command("list")

@@ -89,9 +89,18 @@ def show_command(name: str, verify: bool) -> None:
 @json_flag
 def remove_command(names: tuple[str, ...], as_json: bool) -> None:
     """Remove templates. Their root file systems stay in the cache for the next build."""
+    from stormcell.sandbox.snapshots import of_template
+    from stormcell.spec.errors import TemplateError
+    from stormcell.spec.home import Home
     from stormcell.template.store import Store
 
     store = Store()
+    for name in names:
+        if standing := of_template(Home.current(), store.digest_of(name)):
+            raise TemplateError(
+                f"the template '{name}' is what snapshots stand on: {', '.join(standing)}",
+                remedy=f"remove them first: stormcell snapshot rm {' '.join(standing)}",
+            )
     removed = [str(path) for name in names for path in store.remove(name)]
     if as_json:
         emit_json({"removed": removed})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Self, overload
 
 from stormcell.machine.channel import Orphan
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ExitEvidence
-from stormcell.sandbox import execution, forking, power
+from stormcell.sandbox import execution, forking, layers, power, snapshots
 from stormcell.sandbox.ending import end
 from stormcell.sandbox.evidence import KillEvidence, already_gone
 from stormcell.sandbox.execution import OnOutput, Stdin
@@ -20,6 +21,7 @@ from stormcell.sandbox.origin import Origin
 from stormcell.sandbox.record import ID, Record, RecordTorn
 from stormcell.sandbox.results import ExecResult
 from stormcell.sandbox.running import AsyncCommand
+from stormcell.sandbox.snapshots import Snapshot
 from stormcell.sandbox.templates import OnProgress, resolve
 from stormcell.spec.errors import SandboxNotFound
 from stormcell.spec.home import Home
@@ -75,6 +77,33 @@ class AsyncSandbox:
         return cls._of(await make(Origin.of_template(built), wishes, mark))
 
     @classmethod
+    async def restore(
+        cls,
+        snapshot: str,
+        *,
+        ttl_seconds: float = 300,
+        metadata: Mapping[str, str] | None = None,
+        raw: bool = False,
+        detached: bool = False,
+        mark: Mark = lambda _: None,
+    ) -> Self:
+        """A sandbox that goes on from a saved moment, as a child of a fork does; arguments as for `create`.
+
+        Raises SnapshotNotFound, SnapshotBroken (every byte was read), TemplateError, HostError, MachineError.
+        """
+        home = Home.current()
+        found = snapshots.read(home, snapshot)
+        wishes = Wishes.checked(ttl_seconds, metadata, found.open_ports, raw, detached)
+        async with layers.held(home.state):
+            origin = await asyncio.to_thread(snapshots.origin_of, home, found)
+            mark("verified")
+            try:
+                return cls._of(await make(origin, wishes, mark))
+            finally:
+                if origin.pages is not None:
+                    origin.pages.close()
+
+    @classmethod
     def _of(cls, made: Made) -> Self:
         link = Link(made.folder, made.machine, made.record.ttl_seconds, made.channel)
         return cls(link, made.record, made.orphans)
@@ -99,6 +128,7 @@ class AsyncSandbox:
         link = Link(folder, machine, record.ttl_seconds)
         try:
             link.activity.touch()
+            await forking.wake(machine, folder)
         except BaseException:
             await link.let_go()
             raise
@@ -159,6 +189,16 @@ class AsyncSandbox:
         self.record, made = await forking.fork(self._link, self.record, number, wishes, mark)
         children = [type(self)._of(each) for each in made]
         return children[0] if count is None else children
+
+    async def snapshot(self, name: str, *, metadata: Mapping[str, str] | None = None) -> Snapshot:
+        """Save this moment under a name, for `restore`; this sandbox goes on.
+
+        Raises SpecError (no name, or taken), HostError, NoSpace, MachineError; a failure leaves nothing.
+        """
+        if self._link.gone:
+            raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
+        self.record, saved = await snapshots.save(self._link, self.record, name, metadata)
+        return saved
 
     # -- commands -------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ MOST = 64
 WAIT_S = 60.0
 """For another fork of the same sandbox."""
 CLOCK_S = 10.0
+STANDING = "standing"
+"""A file in the sandbox's folder while its guest stands still to be captured."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +186,14 @@ async def freeze(
         raise
     before, record = record, dataclasses.replace(record, disk=overlay.name, layers=(*record.layers, layer.name))
     record.write(folder)
+    (folder / STANDING).touch(mode=0o600)
     try:
         capture = await machine.capture(memory, layer / "state", overlay)
     except BaseException:
         await to_the_end(_unfreeze(machine, folder, before, overlay, layer))
         raise
+    finally:
+        (folder / STANDING).unlink(missing_ok=True)
     for old in folder.glob("disk*.qcow2"):
         if old != overlay:
             old.unlink()
@@ -238,6 +243,16 @@ async def _flat(machine: Machine, folder: Path, record: Record, template: Templa
     record = dataclasses.replace(record, layers=())
     record.write(folder)
     return record
+
+
+async def wake(machine: Machine, folder: Path) -> None:
+    """Let a guest go on that stands still because the process that captured it was killed in that moment."""
+    if (folder / STANDING).exists():
+        with lock(folder / "fork.lock", wait=False) as mine:
+            if mine and (folder / STANDING).exists():
+                if not (folder / "paused").exists():
+                    await machine.cont()
+                (folder / STANDING).unlink(missing_ok=True)
 
 
 def latest(record: Record, folder: Path) -> Record:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stormcell.machine.durable import lock
-from stormcell.sandbox.evidence import FilesGone, KillEvidence
+from stormcell.sandbox import layers, snapshots
+from stormcell.sandbox.evidence import FilesGone, KillEvidence, remove_files
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.removal import kill_process, machines_of, remove
 from stormcell.sandbox.survey import decide_now, look_at_all
@@ -47,6 +48,8 @@ class Item:
 def collect(home: Home, *, dry_run: bool = False) -> Iterator[Item]:
     """Find, remove and prove, one thing after the other. With `dry_run` only find."""
     yield from _sandboxes(home, dry_run)
+    yield from _snapshots(home, dry_run)
+    yield from _layers(home, dry_run)
     yield from _builds(home, dry_run)
 
 
@@ -67,6 +70,21 @@ def _remove(folder: Path, reason: str) -> KillEvidence | None:
     except OSError as error:
         said = f"{reason}, but {error.filename}: {error.strerror}"
         return KillEvidence(folder.name, said, (), FilesGone(str(folder), False, 0, 0))
+
+
+def _snapshots(home: Home, dry_run: bool) -> Iterator[Item]:
+    for folder in snapshots.unfinished(home):
+        reason = "who saved or removed it died"
+        evidence = None if dry_run else KillEvidence(folder.name, reason, (), remove_files(folder))
+        yield Item("snapshot", folder, reason, (), evidence)
+
+
+def _layers(home: Home, dry_run: bool) -> Iterator[Item]:
+    """What a killed fork left; the removal of a sandbox takes its layers along."""
+    for folder in layers.collect(home.state, dry_run=dry_run):
+        reason = "no sandbox and no snapshot stands on it"
+        seen = FilesGone(str(folder), not folder.exists(), 0, 0)
+        yield Item("layer", folder, reason, (), None if dry_run else KillEvidence(folder.name, reason, (), seen))
 
 
 def _builds(home: Home, dry_run: bool) -> Iterator[Item]:

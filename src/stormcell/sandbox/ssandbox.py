@@ -15,6 +15,7 @@ from stormcell.sandbox.execution import OnOutput
 from stormcell.sandbox.filesystem import MAX_WHOLE, AsyncFilesystem, GuestPath, Target
 from stormcell.sandbox.results import ExecResult
 from stormcell.sandbox.running import AsyncCommand
+from stormcell.sandbox.snapshots import Snapshot
 from stormcell.sandbox.templates import OnProgress
 from stormcell.template.model import Template
 
@@ -64,6 +65,24 @@ class Sandbox:
     def attach(cls, sandbox: str) -> Self:
         """See AsyncSandbox.attach."""
         return cls(Bridge.current().run(AsyncSandbox.attach(sandbox)))
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: str,
+        *,
+        ttl_seconds: float = 300,
+        metadata: Mapping[str, str] | None = None,
+        raw: bool = False,
+        detached: bool = False,
+    ) -> Self:
+        """See AsyncSandbox.restore."""
+        work = AsyncSandbox.restore(snapshot, ttl_seconds=ttl_seconds, metadata=metadata, raw=raw, detached=detached)
+        return cls(Bridge.current().run(work))
+
+    def snapshot(self, name: str, *, metadata: Mapping[str, str] | None = None) -> Snapshot:
+        """See AsyncSandbox.snapshot."""
+        return Bridge.current().run(self._twin.snapshot(name, metadata=metadata))
 
     @overload
     def fork(

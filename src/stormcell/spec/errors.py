@@ -15,6 +15,8 @@
     │   └── BuildFailed      the guest could not be prepared; carries its console tail
     ├── SandboxError
     │   ├── SandboxNotFound  no such sandbox, or it is gone
+    │   ├── SnapshotNotFound no such snapshot
+    │   ├── SnapshotBroken   the files of a snapshot are not the ones that were saved
     │   ├── GuestProtocolError the guest answered something that no agent says
     │   ├── OutputLimit      a command wrote more than was asked for
     │   ├── GuestFileError   a path in the guest cannot be used; carries the guest's errno
@@ -120,6 +122,16 @@ class SandboxNotFound(SandboxError):
     """No such sandbox, or it is gone."""
 
     exit_code = 2
+
+
+class SnapshotNotFound(SandboxError):
+    """There is no snapshot of that name."""
+
+    exit_code = 2
+
+
+class SnapshotBroken(SandboxError):
+    """The files of a snapshot are not the ones that were saved."""
 
 
 class GuestProtocolError(SandboxError):
