@@ -23,9 +23,8 @@ def parent(home, template):
 
 
 def filled(sbx):
-    sbx.exec(
-        "echo disk > /root/file; echo ram > /run/file; (while :; do date +%s >> /run/tick; sleep 0.1; done) >/dev/null 2>&1 &"
-    )
+    sbx.exec("echo disk > /root/file; echo ram > /run/file")
+    sbx.exec("(while :; do date +%s >> /run/tick; sleep 0.1; done) >/dev/null 2>&1 &")
 
 
 def test_a_moment_outlives_its_sandbox_and_is_restored_twice(parent, home):
