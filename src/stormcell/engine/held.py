@@ -50,7 +50,7 @@ def _levels(item: Disturbance, planned: PlannedFault) -> list[str]:
     turns = [moment for moment in planned.moments if moment.do != "undo"]
     if ramp is None or not planned.levels:
         return [""] * max(1, len(turns))
-    return [f"{ramp.parameter} {planned.levels[moment.level].params.get(ramp.parameter)}" for moment in turns]
+    return [f"{ramp.parameter} {ramp.through[moment.level]}" for moment in turns]
 
 
 def _note(times: dict[int, float], cycle: Any, at: Any) -> None:

@@ -13,6 +13,7 @@ from stormcell import faults
 from stormcell.engine.times import contradictions
 from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec import yamlfile
+from stormcell.spec.complaints import complaint
 from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.fault import Fault
@@ -100,14 +101,16 @@ def _ramp(
     where = document.where((*at, "ramp"))
     if ramp.parameter not in type(fault).model_fields:
         hint = nearest(ramp.parameter, type(fault).model_fields)
-        raise SpecError(f"{fault.kind} has no parameter '{ramp.parameter}'; {hint}", where=where)
+        name = ".".join((*at, "ramp", "parameter"))
+        raise SpecError(f"{name}: {fault.kind} has no parameter '{ramp.parameter}'; {hint}", where=where)
     levels = []
     for value in ramp.through:
         try:
             level = faults.parse({**params, ramp.parameter: value})
         except ValidationError as error:
-            why = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            raise SpecError(f"ramp: {ramp.parameter} = {value}: {why}", where=where) from error
+            why = complaint(error.errors(include_url=False)[0])
+            what = f"{'.'.join((*at, 'ramp'))}: {ramp.parameter} = {value}: {why}"
+            raise SpecError(what, where=where) from error
         levels.append(level.named(fault.id, fault.number))
     return Disturbance(levels[0], schedule, tuple(levels))
 

@@ -61,7 +61,7 @@ def parse(mapping: Mapping[str, Any]) -> Fault:
         error = PydanticCustomError(
             "unknown_kind",
             "there is no fault '{kind}'; {hint}",
-            {"kind": str(kind), "hint": nearest(str(kind), CATALOGUE)},
+            {"kind": str(kind), "hint": f"{nearest(str(kind), CATALOGUE)} (`stormcell faults` lists them all)"},
         )
         raise ValidationError.from_exception_data("fault", [InitErrorDetails(type=error, loc=("kind",), input=kind)])
     if reason := CATALOGUE[kind].unavailable:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import field_validator
+
 from stormcell.faults._fields import Documented, GuestPath
 from stormcell.faults._reading import mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
@@ -17,6 +19,13 @@ class Filler(Documented):
 
     path: GuestPath
     """A folder; the file system that holds it is filled, and nothing else. The filler is a hidden entry in it."""
+
+    @field_validator("path")
+    @classmethod
+    def _has_space(cls, path: str) -> str:
+        if path.split("/")[1] in ("proc", "sys"):
+            raise ValueError(f"'{path}' is in a view of the kernel, which is no file system with space to fill")
+        return path
 
     def taken(self) -> tuple[str, ...]:
         """Arguments of the subcommand that fills, after the counter's name."""

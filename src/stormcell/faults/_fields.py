@@ -186,8 +186,9 @@ FreeInodes = Annotated[
 
 
 def shown(seconds: float) -> str:
-    """A duration for a sentence."""
-    return duration_text(seconds)
+    """A duration for a sentence; also in seconds, as it may have been written."""
+    text = duration_text(seconds)
+    return text if text.endswith("s") else f"{text} = {seconds:.0f}s"
 
 
 def one_of(**choices: Any) -> None:

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from stormcell.spec.complaints import shown
 from stormcell.spec.fault import Fault
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
-from stormcell.spec.value import Value, nearest
+from stormcell.spec.value import Value, nearest, wrong_at
 from stormcell.spec.verdict import Prediction, Verdict
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -150,46 +151,64 @@ class Experiment(Value):
         ):
             twice = [name for name, count in Counter(names).items() if count > 1]
             if twice:
-                raise ValueError(f"two entries for {what} '{twice[0]}': results could not be told apart")
+                number = len(names) - 1 - names[::-1].index(twice[0])
+                field = "steady_state" if what == "probe" else "load"
+                raise wrong_at(f"two entries for {what} '{twice[0]}': results could not be told apart", field, number)
         if (self.fault is None) == (self.faults is None):
-            raise ValueError("one of 'fault' and 'faults' is needed, and only one")
+            raise ValueError(
+                "one of 'fault' and 'faults' is needed, and only one; write for example "
+                "fault: {kind: net.delay, device: lo, delay: 300ms}"
+            )
         if self.faults is not None and not self.faults:
-            raise ValueError("'faults' is empty: nothing would be asked of the system")
+            raise wrong_at("it is empty: nothing would be asked of the system", "faults")
         for name, fault in self.disturbances.items():
             if not re.match(NAME, name):
-                raise ValueError(f"'{name}' is no name of a fault; letters, digits and _ . - are allowed")
+                raise wrong_at(f"'{name}' is no name of a fault; letters, digits and _ . - are allowed", "faults", name)
             if "kind" not in fault:
-                what = "'fault'" if self.faults is None else f"'faults.{name}'"
-                raise ValueError(f"{what} needs a 'kind', for example {{kind: net.delay, device: lo, delay: 300ms}}")
+                place = ("fault",) if self.faults is None else ("faults", name)
+                example = "{kind: net.delay, device: lo, delay: 300ms}"
+                raise wrong_at(f"the field 'kind' is missing; write for example {example}", *place)
         probes = [p.name for p in self.steady_state]
         if isinstance(self.predict, dict):
             known = set(self.predict) == {"fails"} and self.predict["fails"] in probes
         else:
             known = self.predict in (None, "survives", "fails")
         if not known:
-            raise ValueError(f"'predict' is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}")
+            what = f"it is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}"
+            if isinstance(self.predict, dict) and set(self.predict) == {"fails"}:
+                unknown = self.predict["fails"]
+                raise wrong_at(f"there is no probe '{unknown}'; {nearest(unknown, probes)}", "predict", "fails")
+            raise wrong_at(f"{shown(self.predict)} is no prediction; {what}", "predict")
         for name, port in self.open_ports.items():
             if not 1 <= port <= 65535:
-                raise ValueError(f"open_ports.{name}: {port} is no port")
+                raise wrong_at(f"{port} is no port; it is 1 to 65535", "open_ports", name)
         return self
 
     @model_validator(mode="after")
     def _aborts(self) -> Experiment:
         known = {probe.name: probe for probe in self.steady_state}
-        for abort in self.abort:
+        for number, abort in enumerate(self.abort):
             if abort.probe is not None and abort.probe not in known:
-                raise ValueError(f"abort: there is no probe '{abort.probe}'; {nearest(abort.probe, known)}")
-            abort.bounds(known[abort.probe].kind if abort.probe is not None else "command")
+                raise wrong_at(
+                    f"there is no probe '{abort.probe}'; {nearest(abort.probe, known)}", "abort", number, "probe"
+                )
+            try:
+                abort.bounds(known[abort.probe].kind if abort.probe is not None else "command")
+            except ValueError as error:
+                raise wrong_at(str(error).removeprefix("number: "), "abort", number, "when") from error
         return self
 
     @model_validator(mode="after")
     def _host_addresses(self) -> Experiment:
-        for probe in self.steady_state:
+        for number, probe in enumerate(self.steady_state):
             if probe.vantage == "host" and (host := host_port_name(probe)) not in self.open_ports:
                 known = ", ".join(self.open_ports) or "none"
-                raise ValueError(
+                raise wrong_at(
                     f"probe '{probe.name}' looks from the host at '{host}', which is not in open_ports ({known}); "
-                    "write for example open_ports: {web: 8080} and url: http://web/"
+                    "write for example open_ports: {web: 8080} and url: http://web/",
+                    "steady_state",
+                    number,
+                    probe.kind,
                 )
         return self
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from stormcell.spec.units import BYTES, SECONDS, Duration, Frequency, parse
-from stormcell.spec.value import Value, nearest
+from stormcell.spec.value import Value, nearest, wrong_at
 
 Op = Literal["<=", ">=", "<", ">", "==", "!="]
 _BOUND = re.compile(r"\s*(<=|>=|==|!=|<|>)?\s*(.+?)\s*\Z")
@@ -68,7 +68,9 @@ def _bound(metric: str, unit: str, text: object) -> Tolerance:
     if isinstance(text, int | float):
         text = f"== {text}"
     if not isinstance(text, str) or not (match := _BOUND.match(text)):
-        raise ValueError(f"'{text}' is no tolerance; write for example '<= 500ms'")
+        example = {"ratio": ">= 99%", "duration": "<= 500ms", "size": ">= 1KiB", "bool": "true"}.get(unit, ">= 3")
+        written = f"'{text}'" if isinstance(text, str) else "this"
+        raise ValueError(f"{written} is no tolerance; write for example '{example}'")
     op, number = match[1] or "==", match[2]
     if unit == "bool":
         if number not in ("true", "false"):
@@ -91,7 +93,7 @@ def _plain(number: str) -> float:
     try:
         value = float(number)
     except ValueError as error:
-        raise ValueError(f"'{number}' is no number") from error
+        raise ValueError(f"'{number}' is no number; write for example '>= 3'") from error
     if not math.isfinite(value):
         raise ValueError(f"'{number}' is no bound: every number, or none, would meet it")
     return value
@@ -130,7 +132,15 @@ def _number_pattern(text: str) -> str:
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
 NumberPattern = Annotated[str, AfterValidator(_number_pattern)]
-Run = str | tuple[str, ...]
+
+
+def _not_empty(run: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    if not run or not (run.strip() if isinstance(run, str) else run[0]):
+        raise ValueError('there is no command; write for example "curl -sf http://127.0.0.1/"')
+    return run
+
+
+Run = Annotated[str | tuple[str, ...], AfterValidator(_not_empty)]
 """Shell text, or an argument list."""
 
 
@@ -282,11 +292,15 @@ class Probe(Value):
                 f"probe '{self.name}': a {self.kind} probe looks from the guest; http and tcp can look from the host"
             )
         for name in ("expect", "under_fault", "recovered"):
-            for tolerance in tolerances(self.kind, getattr(self, name) or {}):
-                self._pattern_for(tolerance.metric, name)
+            for metric, bounds in (getattr(self, name) or {}).items():
+                try:
+                    tolerances(self.kind, {metric: bounds})
+                except ValueError as error:
+                    raise wrong_at(str(error).removeprefix(f"{metric}: "), name, metric) from error
+                self._pattern_for(metric, name)
         return self
 
     def _pattern_for(self, metric: str, field: str) -> None:
         needed = {"number": "number", "matches": "match"}.get(metric)
         if needed and getattr(self.measurement, needed, None) is None:
-            raise ValueError(f"probe '{self.name}': '{field}.{metric}' needs a '{needed}' pattern in its {self.kind}")
+            raise wrong_at(f"it needs a '{needed}' pattern in the {self.kind} of the probe", field, metric)

@@ -113,7 +113,10 @@ class Schedule(Value):
         if len(forms) > 1:
             raise ValueError(f"one form at a time; {' and '.join(forms)} are given")
         if not forms and not self.at:
-            raise ValueError("a schedule says at, lasts, pulse, flap, ramp or random")
+            raise ValueError(
+                "it says neither when nor for how long, and a fault without a schedule begins at once; leave it out, "
+                "or write lasts, pulse, flap, ramp, random or a later 'at', for example {lasts: 5s}"
+            )
         lengths = [self.lasts, *(getattr(self, form) and getattr(self, form).length for form in _FORMS)]
         if any(length is not None and length <= 0 for length in lengths):
             raise ValueError("a length of 0s: the fault would never be in force")

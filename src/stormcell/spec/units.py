@@ -39,7 +39,8 @@ def parse(text: object, units: Mapping[str, float], what: str, example: str) -> 
     if not unit:
         if number == 0:
             return 0.0
-        raise ValueError(f"'{text}' has no unit; {what} needs one of {', '.join(units)}, for example '{example}'")
+        needs = f"one of {', '.join(units)}" if len(units) > 1 else next(iter(units))
+        raise ValueError(f"'{text}' has no unit; {what} needs {needs}, for example '{example}'")
     if unit not in units:
         raise ValueError(f"'{unit}' is no unit of {what}; use one of {', '.join(units)}, for example '{example}'")
     # a decimal fraction times a decimal power is rounded once, so that 0.3 s is 300 ms and not 299.99... ms

@@ -9,12 +9,23 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
 
+MOST_KNOWN = 30
+"""Names that are listed when none is near."""
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'x'?` for a near miss, else the list of what there is."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    if close:
+        return f"did you mean '{close[0]}'?"
+    more = f" and {len(names) - MOST_KNOWN} more" if len(names) > MOST_KNOWN else ""
+    return f"known: {', '.join(names[:MOST_KNOWN])}{more}"
+
+
+def wrong_at(text: str, *path: str | int) -> PydanticCustomError:
+    """To raise in a validator of a whole record: `path` leads from it to the field that is meant."""
+    return PydanticCustomError("wrong_at", "{text}", {"text": text, "path": path})
 
 
 class Value(BaseModel):

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from stormcell.spec.complaints import complaint
 from stormcell.spec.errors import SpecError
 
 MAX_BYTES = 64 << 10
@@ -66,9 +68,11 @@ def parse(text: str, source: str) -> Document:
         line = mark.line + 1 if mark else 1
         problem = str(error.problem or error.context or "malformed").strip()
         raise SpecError(
-            f"this is no valid YAML: {problem.splitlines()[0]}",
+            f"this is no valid YAML: {problem.splitlines()[0].split(' with value ')[0]}",
             where=f"{source}:{line}",
-            remedy="check the indentation, quotes and brackets on this line and the one before it",
+            remedy="write each field once"
+            if "duplicate key" in problem
+            else "check the indentation, quotes and brackets on this line and the one before it",
         ) from error
     except RecursionError as error:
         raise SpecError("the file is nested too deeply or refers to itself", where=source) from error
@@ -126,18 +130,33 @@ def validated(document: Document, read: Callable[[Any], T], what: str, at: Path_
         return read(document.data)
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
+        first, same = _nearest_form(document, at, first, more)
         location = _in_document(document, (*at, *first["loc"]))
         context = first.get("ctx") or {}
         if first["type"] == "unknown_field":
             location = (*location, str(context["field"]))
+        elif first["type"] == "wrong_at":
+            location = (*location, *context["path"])
         name = ".".join(str(part) for part in location) or what
-        message = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "missing":
-            missing = first["loc"][-1]
-            name, message = ".".join(str(part) for part in location) or what, f"the field '{missing}' is missing"
+        message = complaint(first, same)
         elsewhere = {e["loc"] for e in more if e["type"] != "too_short" and e["loc"][:1] != first["loc"][:1]}
         others = f"{len(elsewhere)} more in this file, shown once this is mended" if elsewhere else ""
         raise SpecError(f"{name}: {message}", where=document.where(location), detail=others) from error
+
+
+def _nearest_form(
+    document: Document, at: Path_, first: ErrorDetails, more: list[ErrorDetails]
+) -> tuple[ErrorDetails, list[ErrorDetails]]:
+    """Of a field that may have several forms each one complains: the one that got furthest, and its equals."""
+    place = _in_document(document, (*at, *first["loc"]))
+    forms = [first]
+    for other in more:
+        there = _in_document(document, (*at, *other["loc"]))
+        if there[: len(place)] == place and len(other["loc"]) > len(there) - len(at):
+            forms.append(other)
+    best = max(forms, key=lambda form: len(_in_document(document, (*at, *form["loc"]))))
+    deepest = _in_document(document, (*at, *best["loc"]))
+    return best, [f for f in forms if f is not best and _in_document(document, (*at, *f["loc"])) == deepest]
 
 
 def _in_document(document: Document, location: Path_) -> Path_:

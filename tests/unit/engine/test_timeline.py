@@ -69,7 +69,7 @@ def test_a_ramp_changes_in_place_or_acts_anew():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({}, "says at, lasts"),
+        ({}, "neither when nor for how long"),
         ({"lasts": "1s", "pulse": {"on": "1s", "off": "1s", "times": 2}}, "one form at a time"),
         ({"pulse": {"on": "0s", "off": "1s", "times": 2}}, "0s"),
         ({"pulse": {"on": "1s", "off": "1s", "times": 0}}, "greater than or equal to 1"),

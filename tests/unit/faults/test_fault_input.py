@@ -201,7 +201,7 @@ def test_the_engine_can_name_file_line_and_field():
     with pytest.raises(SpecError) as refused:
         yamlfile.validated(document, lambda data: faults.parse(data["fault"]), "fault", at=("fault",))
     assert refused.value.where == "a.yaml:2"
-    assert "the jitter (1h) is larger than the delay (100ms)" in refused.value.what
+    assert "the jitter (1h = 3600s) is larger than the delay (100ms)" in refused.value.what
 
 
 @pytest.mark.parametrize(
