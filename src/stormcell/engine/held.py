@@ -18,15 +18,18 @@ def held(item: Disturbance, plan: Plan, mine: Iterable[Mapping[str, Any]]) -> tu
     """
     since: dict[int, float] = {}
     until: dict[int, float] = {}
+    passed = set()
     for event in mine:
         cycle = event.get("cycle") or 0
+        if event.get("event") == "applied" and event.get("nobody"):
+            passed.add(cycle)  # nobody was there to act on, so nothing could be in force
         if event.get("event") == "applied" and event.get("ok"):
             _note(since, cycle, event.get("since"))
             if cycle - 1 not in until:
                 _note(until, cycle - 1, event.get("tried"))
         elif event.get("event") == "undone":
             _note(until, cycle, event.get("until"))
-    asked = _asked(plan.faults[item.id])
+    asked = [None if n in passed else length for n, length in enumerate(_asked(plan.faults[item.id]))]
     if not item.schedule and not since:
         return ()
     return tuple(

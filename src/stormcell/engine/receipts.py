@@ -20,11 +20,18 @@ def receipt(item: Disturbance, plan: Plan, events: Iterable[Mapping[str, Any]]) 
 
     A fault with a schedule acts several times: it was in force when it was each time, it acted as often as all the
     times together, it is clean when it is so after every undo. Readings after the first cycle are named `LABEL.CYCLE`.
+    A turn that found nobody to act on is left out and told in the notes, unless all of them are such.
     """
     fault = item.fault
     mine = [event for event in events if event.get("fault") == fault.id]
     cycles = _cycles(item, mine)
-    applied = _last(mine, "applied")
+    passed = _passed(mine)
+    tried = [event for event in mine if event.get("event") == "applied"]
+    acts = [event for event in tried if _whole(event.get("cycle")) not in passed]
+    if not acts:
+        acts, passed = tried, {}
+    applied = _last(acts, "applied")
+    turns = sum(moment.do == "apply" for moment in plan.faults[fault.id].moments)
     written = _last(mine, "receipt")
     missing = _last(mine, "needs")
     return Receipt(
@@ -35,19 +42,19 @@ def receipt(item: Disturbance, plan: Plan, events: Iterable[Mapping[str, Any]]) 
         undo=_commands(written.get("undo")) if written else plan.faults[fault.id].undo,
         missing=tuple(str(m) for m in (missing or {}).get("missing", ())),
         applied=_outputs((applied or {}).get("outputs")),
-        apply_ok=_all_ok(mine, "applied"),
+        apply_ok=_all_ok(acts, "applied"),
         undo_ok=_all_ok(mine, "undone"),
         readings={
             label if not number else f"{label}.{number}": reading
             for number, cycle in cycles.items()
             for label, reading in cycle.readings.items()
         },
-        in_force=_all(cycle.in_force for cycle in cycles.values()),
+        in_force=_all(cycle.in_force for number, cycle in cycles.items() if number not in passed),
         acted=_total(cycles.values()),
         clean=_all(cycle.clean for cycle in cycles.values() if not cycle.changed_on),
         cycles=len(cycles) if item.schedule else 0,
         held=held(item, plan, mine),
-        notes=_notes(cycles),
+        notes=(*_notes(cycles), *(f"turn {n + 1} of {turns} passed: {why}" for n, why in passed.items())),
     )
 
 
@@ -100,6 +107,12 @@ def _cycles(item: Disturbance, mine: list[Mapping[str, Any]]) -> dict[int, _Cycl
         changed_on = "undone" not in labels and number + 1 in readings
         found[number] = _Cycle(fault, labels, changed_on)
     return found
+
+
+def _passed(mine: list[Mapping[str, Any]]) -> dict[int, str]:
+    """Cycles that found nobody, and what was said of it."""
+    told = (event for event in mine if event.get("event") == "applied" and event.get("nobody"))
+    return {_whole(event.get("cycle")): str(event["nobody"]) for event in told}
 
 
 def _whole(value: Any) -> int:

@@ -36,8 +36,16 @@ def _no_path(name: str) -> str:
 ProcessName = Annotated[str, AfterValidator(_no_path)]
 """A command name."""
 
-Pid = Annotated[int, Field(strict=True, ge=1, le=4_194_304)]
-"""A process."""
+
+def _no_init(pid: int) -> int:
+    if pid == 1:
+        raise ValueError("process 1 is the guest's init, which keeps the agent alive; to crash the machine there is "
+                         "machine.crash")  # fmt: skip
+    return pid
+
+
+Pid = Annotated[int, Field(strict=True, ge=1, le=4_194_304), AfterValidator(_no_init)]
+"""A process, but init."""
 
 
 class Target(Documented):
@@ -51,15 +59,16 @@ class Target(Documented):
     processes: Literal["all", "main"] = "all"
     """Of a service: all its processes, or only the main one."""
     name: ProcessName | None = None
-    """Every process with this command name, or this base name of its argv[0]. Never init or the agent."""
+    """Every process with this command name, or this base name of its argv[0]; a load of the experiment as well. Never
+    init, the agent, or the run's own processes (runner, probes, watchdog, what faults hold)."""
     pid: Pid | None = None
-    """This process."""
+    """This process. Not init, the agent, or anything else of ours: that is refused, at the act at the latest."""
     cgroup: Cgroup | None = None
     """Every process in this cgroup and in those below it."""
     user: UserName | None = None
-    """Every process of this user. Never init or the agent."""
+    """Every process of this user. Never init, the agent, the run's own processes, or loads of the experiment."""
     port: Port | None = None
-    """Every process that listens on this TCP port or is bound to this UDP port."""
+    """Every process that listens on this TCP port or is bound to this UDP port; a load as well."""
 
     @model_validator(mode="after")
     def _one_target(self) -> Target:

@@ -19,7 +19,9 @@ _MASKED = "tcp flags & 0x17"
 class PortBacklog(Documented):
     """The listen queue of a port is full of half-open connections: the SYN of every new client is dropped.
 
-    Clients try again after 1, 3, 7 ... seconds, and at last time out; connections that are open go on.
+    Clients try again after 1, 3, 7 ... seconds, and at last time out; connections that are open go on. Nothing gets as
+    far as the queue of whole connections that accept(2) empties: a server that accepts nothing any more, so that this
+    one fills by itself, is process.stop (or syscall.errno with `call: accept`).
     """
 
     kind = "port.backlog"

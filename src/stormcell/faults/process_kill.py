@@ -6,11 +6,16 @@ from typing import Any, ClassVar, Literal
 
 from stormcell.faults._reading import mapping
 from stormcell.faults._target import Target, listed
+from stormcell.guest.tools.common import NOBODY
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
 
 class ProcessKill(Target):
-    """Processes get a signal and end, without the chance to tidy up when it is KILL."""
+    """Processes get a signal and end, without the chance to tidy up when it is KILL.
+
+    Repeated by a schedule, a turn that finds nobody (a service that is slow to come back) kills nobody and passes; the
+    notes name it. When no turn finds anybody the fault could not be applied.
+    """
 
     kind = "process.kill"
     needs = Needs()
@@ -24,7 +29,7 @@ class ProcessKill(Target):
     def plan(self) -> Act:
         """There is nothing to undo: a supervisor may start the victims anew. Only our own note of them is removed."""
         return Act(
-            apply=(Command(argv=(GUEST, "kill", "send", self.id, self.signal, *self.target)),),
+            apply=(Command(argv=(GUEST, "kill", "send", self.id, self.signal, *self.target), nobody=NOBODY),),
             undo=(Command(argv=(GUEST, "kill", "forget", self.id)),),
             read=(Command(argv=(GUEST, "kill", "show", self.id, *self.target), name="victims"),),
         )
@@ -54,10 +59,6 @@ class ProcessKill(Target):
         alive = alive if isinstance(alive, list) else []
         said = [f"signal {self.signal} was sent to process {_who(v)}, which is still there" for v in sent
                 if v.get("pid") in alive]  # fmt: skip
-        if 1 in alive:
-            said.append(
-                "the kernel ignores signals that init does not handle, and KILL always, when they come from inside"
-            )
         known = {(v.get("pid"), v.get("start_time")) for v in sent}
         new = [v for v in _victims(after, "now") if (v.get("pid"), v.get("start_time")) not in known]
         said += [f"process {_who(v)} is there anew" for v in new[:8]]

@@ -18,12 +18,12 @@ NETS = 8
 class SyscallErrno(Errnos, Target):
     """System calls of a service or of some processes come back with an errno.
 
-    A program in the kernel's own security hook decides (BPF LSM), so every variant of a call is met, whichever the C
-    library uses, and a static or 32-bit program as well. A service or cgroup is met with all that are in it and below
-    it, now and later; another user than root with all processes that have it as their effective user; processes by
-    name, pid or port, and those of root, are found at the act, and their children from then on belong to them (by
-    `processes: main` only that one). Never the agent of the sandbox. With several such faults the first that refuses
-    decides.
+    A program in the kernel's own security hook decides (BPF LSM), so every variant of a call is met, whichever the
+    C library uses, and a static or 32-bit program as well. A service or cgroup is met with all that are in it and
+    below it, now and later; another user than root with all processes that have it as their effective user, probes
+    and loads among them; processes by name, pid or port, and those of root, are found at the act, and their
+    children from then on belong to them (by `processes: main` only that one). Never the agent of the sandbox. With
+    several such faults the first that refuses decides.
     """
 
     kind = "syscall.errno"

@@ -93,6 +93,11 @@ class Act:
         """An earlier runner began it; it is to be undone here."""
         self._cycle, self.undo = 0, undo
 
+    @property
+    def _turns(self) -> int:
+        """Of its schedule: how often it is to begin."""
+        return sum(moment["do"] == "apply" for moment in self._planned.get("moments") or ())
+
     def _commands(self, level: int) -> Mapping[str, Any]:
         levels = self._planned.get("levels") or ()
         return levels[level] if levels else self._planned
@@ -122,6 +127,9 @@ class Act:
             done = self._run(command)
             outputs.append(done.output())
             if not readings.accepted(command, outputs[-1]):
+                if done.outcome == command.get("nobody") and self._turns > 1:
+                    self._emit("applied", **self._place(), ok=False, outputs=outputs, nobody=_why(command, done))
+                    return
                 self._emit("applied", **self._place(), ok=False, outputs=outputs)
                 raise Stop("apply_failed", f"{called(self.name, self._planned)}: {_why(command, done)}")
         self.in_force_at = self._now()
@@ -133,7 +141,7 @@ def _why(command: Mapping[str, Any], done: Finished) -> str:
     """Of a tool of ours the sentence that it said, else the command and how it failed."""
     argv = command["argv"]
     said = f"{' '.join(argv[1:3])}: "
-    if argv[0] == "stormcell-guest" and done.outcome == 1 and done.err.startswith(said):
+    if argv[0] == "stormcell-guest" and done.outcome in (1, command.get("nobody")) and done.err.startswith(said):
         return done.err.removeprefix(said).strip()[-400:]
     return f"`{' '.join(argv)}` {failure(done)}"
 

@@ -31,7 +31,7 @@ class Loads:
     def start(self, name: str, command: Mapping[str, Any]) -> None:
         """Raises Stop (`load_failed`) when it cannot be started, or fails at once."""
         try:
-            process = self._running[name] = Process(self._lifeline, self._forest, command)
+            process = self._running[name] = Process(self._lifeline, self._forest, {**command, "part": "load"})
         except (NotStarted, OSError) as error:
             raise Stop("load_failed", f"load '{name}' could not be started: {error}") from None
         self._events.emit("load", load=name, state="started", pid=process.pid)

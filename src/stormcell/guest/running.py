@@ -105,7 +105,7 @@ class Process:
     ) -> None:
         self._lifeline = lifeline
         self._forest = forest
-        self.tree: Tree = forest.plant()
+        self.tree: Tree = forest.plant(command.get("part", ""))
         self.began = time.monotonic()
         self.status: int | None = None
         self.seconds = 0.0

@@ -180,10 +180,13 @@ class Forest:
         self._full: list[Tree] = []
         self._ready: Tree | None = None
 
-    def plant(self) -> Tree:
-        """A new, empty tree. Raises OSError when the cgroup cannot be made."""
+    def plant(self, part: str = "") -> Tree:
+        """A new, empty tree; `part`, a word, is told by its name. Raises OSError when the cgroup cannot be made."""
         if self._root is None:
             return MarkedTree()
+        if part:
+            self._sweep()
+            return self._make(f"{part}-")
         tree, self._ready = self._ready, None
         if tree is None:
             self._sweep()
@@ -203,10 +206,10 @@ class Forest:
     def _sweep(self) -> None:
         self._full = [tree for tree in self._full if not tree.remove()]
 
-    def _make(self) -> Tree:
+    def _make(self, part: str = "") -> Tree:
         number, self._next = self._next, self._next + 1
         # several processes plant below one root; the fixed width keeps their numbers apart
-        return Cgroup.make(f"{self._root}/{os.getpid()}{number:08}")
+        return Cgroup.make(f"{self._root}/{part}{os.getpid()}{number:08}")
 
     def fell(self, tree: Tree) -> None:
         """The command is over; what it left running in the background keeps its cgroup."""

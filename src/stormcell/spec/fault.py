@@ -38,6 +38,8 @@ class Command(Value):
     timeout_s: float = 30.0
     accept: tuple[int, ...] = (0,)
     """Exit codes that count as done."""
+    nobody: int | None = None
+    """The exit code that says that nobody was there to act on: of a schedule with several turns, that one passes."""
 
 
 class Output(Value):

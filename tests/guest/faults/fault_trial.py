@@ -22,6 +22,8 @@ from stormcell.spec.plan import (
     LoadStep,
     NeedsStep,
     Plan,
+    PlannedProbe,
+    ProbeStep,
     RunStep,
     Step,
     UndoStep,
@@ -181,6 +183,19 @@ class Bench:
     def attempt(self, spec: Mapping[str, Any], **parts: Any) -> Trial:
         """See `attempt`."""
         return self._runner.run(attempt(self.sandbox, spec, **parts))
+
+    def watched(
+        self, spec: Mapping[str, Any], probe: Sequence[str], *, user: str | None = None, loads: Sequence[str] = ()
+    ) -> Trial:
+        """The same with a command probe of the run while the fault, which may have a schedule, is in force."""
+        item = disturbance("fault", 1, spec)
+        plan = plan_of(item, (), loads, (), 1.0)
+        looks = PlannedProbe(kind="command", vantage="guest", spec={"run": list(probe), "user": user, "timeout": 60})
+        steps = [step for step in plan.steps if step.id != "undo"]
+        look = ProbeStep(id="look", phase="under", probe="look", bounds=())
+        plan = plan.model_copy(update={"probes": {"look": looks}, "steps": (*steps, look, plan.steps[-1])})
+        events = self._runner.run(carried_out(self.sandbox, plan))
+        return Trial(item.fault, receipt(item, plan, events), events)
 
     def run(self, text: str, seconds: float = 60.0) -> str:
         """A command outside of any trial; its stdout."""

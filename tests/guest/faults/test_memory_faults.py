@@ -142,7 +142,6 @@ def test_a_file_is_read_from_the_disk_again_once_caches_are_dropped(bench):
     [
         ({"kind": "memory.limit", "name": "nosuch", "max": "64MiB"}, "there is no process of name 'nosuch'"),
         ({"kind": "memory.hold", "service": "nosuch", "size": "4MiB"}, "there is no cgroup"),
-        ({"kind": "memory.hold", "pid": 1, "size": "4MiB"}, "init is not moved"),
         ({"kind": "memory.leak", "name": "nosuch", "by": "1MiB", "most": "2MiB"}, "there is no process of name"),
         ({"kind": "memory.swap-off"}, "there is no swap (in use: none)"),
         ({"kind": "memory.swap-off", "device": "/dev/sdb"}, "there is no swap on /dev/sdb (in use: none)"),

@@ -1,5 +1,6 @@
 """Processes: an observer beside the fault sees what its receipt says, and a bystander is left alone."""
 
+import json
 import re
 
 import pytest
@@ -28,7 +29,7 @@ STATES = "for p in server neighbour; do cut -d')' -f2 /proc/$(pgrep -x $p)/stat 
 def test_a_stopped_server_takes_connections_and_does_not_answer(bench, spec):
     trial = bench.attempt(
         {"kind": "process.stop", **spec},
-        loads=[SERVER, TICKER],
+        loads=[f"{join()} {SERVER}", TICKER],
         under=[ASK, STATES, goes_on("neighbour")],
     )
     trial.proven()
@@ -176,7 +177,7 @@ def test_a_pile_of_zombies_counts_against_the_target(bench):
     ("spec", "why"),
     [
         ({"kind": "process.stop", "name": "nosuch"}, "there is no process of name 'nosuch' to stop"),
-        ({"kind": "process.stop", "pid": 1}, "init cannot be stopped"),
+        ({"kind": "process.kill", "pid": 2}, "process 2 (kthreadd) is a thread of the kernel"),
         ({"kind": "process.stop", "port": 4711, "how": "freeze"}, "there is no process of port '4711'"),
         ({"kind": "process.signal", "name": "nosuch", "signal": "HUP", "rate": "1/s"}, "there is no process of name"),
         ({"kind": "process.pids", "service": "nosuch", "leave": 0}, "there is no cgroup"),
@@ -204,6 +205,50 @@ def test_the_agent_is_never_stopped_moved_or_held_to_a_limit(bench):
         trial = bench.attempt(spec)
         assert "has to survive the fault" in trial.stop
     nothing_of_ours(bench)
+
+
+LOAD = "exec su nobody -s /bin/sh -c 'exec sleep 1000'"
+LIVES = f"{join()} while :; do setpriv --reuid=nobody sleep 1001; sleep 0.1; done"
+
+
+def test_a_run_is_no_target_of_its_own_fault(bench):
+    """Turn by turn all processes of nobody are killed: but not the probe that looks meanwhile, nor the load."""
+    spec = {"kind": "process.kill", "user": "nobody"}
+    schedule = {"pulse": {"on": "100ms", "off": "500ms", "times": 2}}
+    trial = bench.watched({**spec, "schedule": schedule}, ["sleep", "5"], user="nobody", loads=[LOAD, LIVES])
+    trial.proven()
+    seen = [json.loads(reading.outputs["victims"].out) for label, reading in trial.receipt.readings.items()
+            if label.startswith("during")]  # fmt: skip
+    assert {victim["comm"] for shown in seen for victim in shown["sent"]} <= {"sleep", "setpriv"}
+    assert [len(shown["sent"]) for shown in seen] == [1, 1]
+    (probe,) = (event for event in trial.events if event["event"] == "probe")
+    assert [sample[2] for sample in probe["samples"]] == [0], "it came to its end"
+    ended = [event["err"] for event in trial.events if event["event"] == "load" and event["state"] == "stopped"]
+    assert len(ended) == 2
+    assert [event["load"] for event in trial.events if event["event"] == "load" and event["state"] == "exited"] == []
+    nothing_of_ours(bench)
+
+
+def test_what_a_probe_runs_is_not_found_by_name_and_a_load_is(bench):
+    trial = bench.watched({"kind": "process.kill", "name": "sleep"}, ["sleep", "0.5"], loads=["sleep 1000"])
+    trial.proven()
+    assert trial.acted == 1
+    (probe,) = (event for event in trial.events if event["event"] == "probe")
+    assert [sample[2] for sample in probe["samples"]] == [0]
+
+
+def test_a_turn_that_finds_nobody_passes_and_is_told(bench):
+    schedule = {"pulse": {"on": "100ms", "off": "100ms", "times": 3}}
+    slow = f"{join()} while :; do python3 -c 'import time; time.sleep(1000)'; sleep 3; done"
+    spec = {"kind": "process.kill", "name": "python3", "schedule": schedule}
+    trial = bench.watched(spec, ["sleep", "6"], loads=[slow])
+    trial.proven()
+    told = [note for note in trial.receipt.notes if "passed: there is no process of name 'python3' to signal" in note]
+    assert 1 <= len(told) <= 2
+    assert all(note.split()[3] == "3" for note in told)
+    assert trial.acted == trial.receipt.cycles - len(told)
+    never = bench.watched({**spec, "name": "nosuch"}, ["sleep", "3"])
+    assert (never.receipt.apply_ok, never.receipt.in_force, never.acted) == (False, False, 0)
 
 
 def test_what_other_faults_put_into_the_group_is_no_target(bench):

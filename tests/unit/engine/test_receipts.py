@@ -1,5 +1,6 @@
 """A fault that was in force has to last; what the target does to the reading is no end of it."""
 
+import json
 from typing import Any
 
 from stormcell.engine.compile import compile_plan
@@ -15,8 +16,6 @@ EXPERIMENT = {
 
 
 def room(filler: int | None, refused: int, by: dict[str, int] | None) -> str:
-    import json
-
     return json.dumps({"filler": filler, "probe": {"attempts": 3, "refused": refused}, "refused": by})
 
 
@@ -59,3 +58,39 @@ def test_one_that_was_refused_left_nothing_though_another_fault_is_seen_in_its_r
     other = room(None, 3, None)
     assert receipt_of(before=other, after=other, undone=other).clean is True
     assert receipt_of(before=other, after=other, undone=room(4096, 3, {})).clean is False
+
+
+def kills(*turns: str | None):
+    """A turn is the process that was killed, or None: nobody was there."""
+    fault = {
+        "kind": "process.kill", "name": "worker",
+        "schedule": {"pulse": {"on": "1s", "off": "1s", "times": len(turns)}},
+    }  # fmt: skip
+    experiment = Experiment.model_validate({**EXPERIMENT, "fault": fault})
+    item = disturbance("fault", 1, experiment.disturbances["fault"])
+    plan = compile_plan(experiment, [item])
+    events: list[dict[str, Any]] = []
+    for cycle, comm in enumerate(turns):
+        sent = [{"pid": 100 + cycle, "start_time": cycle, "comm": comm, "sent": True}] if comm else []
+        said = {"event": "applied", "ok": True} if comm else {"event": "applied", "ok": False, "nobody": "none there"}
+        told = {"before": [], "during": sent, "after": sent, "undone": []}
+        for label, victims in told.items():
+            text = json.dumps({"sent": victims, "alive": [], "now": []})
+            reading = {"at": 0, "outputs": {"victims": {"exit": 0, "out": text}}}
+            events.append({"event": "reading", "fault": "fault", "cycle": cycle, "label": label, "reading": reading})
+        events.append({**said, "fault": "fault", "cycle": cycle, "since": 2.0 * cycle, "outputs": []})
+        events.append({"event": "undone", "fault": "fault", "cycle": cycle, "ok": True, "until": 2.0 * cycle + 1})
+    return receipt(item, plan, events)
+
+
+def test_a_turn_that_found_nobody_is_told_and_the_others_count():
+    found = kills("worker", None, "worker")
+    assert (found.apply_ok, found.in_force, found.acted, found.clean, found.cycles) == (True, True, 2, True, 3)
+    assert "turn 2 of 3 passed: none there" in found.notes
+    assert [(held.asked_s, held.had_s) for held in found.held] == [(1.0, 1.0), (None, None), (1.0, 1.0)]
+
+
+def test_nobody_in_any_turn_is_no_fault():
+    found = kills(None, None)
+    assert (found.apply_ok, found.in_force, found.acted) == (False, False, 0)
+    assert not any("passed" in note for note in found.notes)

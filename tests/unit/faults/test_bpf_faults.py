@@ -58,7 +58,7 @@ WRONG = [
     ({**DELAY, "call": ["fsync", "poll"], "path": "/x"}, "'path' cannot be told of poll"),
     ({"kind": "file.delay", "path": "/x", "operation": "read", "delay": "1s"}, "none is given"),
     (
-        {"kind": "file.delay", "path": "/x", "operation": "stat", "delay": "1s", "pid": 1},
+        {"kind": "file.delay", "path": "/x", "operation": "stat", "delay": "1s", "pid": 7},
         "no group of calls 'stat' here",
     ),
     ({**SHORT, "share": "100%"}, "more than 0% and less than 100%"),
@@ -188,7 +188,7 @@ def test_what_can_change_in_place_does_and_what_cannot_does_not():
 )
 @settings(max_examples=200, deadline=None)
 def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, limit):
-    spec = {"kind": "syscall.errno", "pid": 1, "call": call, "errno": err, "rate": f"{rate / 10_000}%", "limit": limit}
+    spec = {"kind": "syscall.errno", "pid": 7, "call": call, "errno": err, "rate": f"{rate / 10_000}%", "limit": limit}
     fault = faults.parse({key: value for key, value in spec.items() if value is not None})
     assert isinstance(fault, Programs)
     words = dict(word.split("=", 1) for word in (*fault.words(), *fault.amounts()))

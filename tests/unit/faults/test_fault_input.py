@@ -172,6 +172,8 @@ WRONG = [
     ({"kind": "machine.link", "device": "eth0"}, "unknown field 'device'"),
     ({"kind": "machine.crash"}, "Field required"),
     ({"kind": "machine.crash", "mode": "explode"}, "'panic', 'reboot' or 'power'"),
+    ({**KILL, "pid": 1}, "process 1 is the guest's init, which keeps the agent alive"),
+    ({"kind": "memory.hold", "pid": 1, "size": "1MiB"}, "there is machine.crash"),
     # system calls of what is started under the fault
     ({**SECCOMP, "call": "getrandon"}, "no system call 'getrandon'; did you mean 'getrandom'?"),
     ({**SECCOMP, "call": []}, "write one text or a list of them"),

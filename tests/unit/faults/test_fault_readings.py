@@ -169,12 +169,11 @@ def test_who_was_refused_room_is_noted():
                for note in record.fault.notes(record.before, record.during, record.after))  # fmt: skip
 
 
-def test_init_that_lives_on_is_explained():
-    record = one("process.kill.init")
+def test_who_does_not_heed_a_signal_is_named():
+    record = one("process.kill.heedless")
     notes = record.fault.notes(record.before, record.during, record.after)
     assert record.acted == 0
-    assert any("signal KILL was sent to process 1" in note for note in notes)
-    assert any("the kernel ignores" in note for note in notes)
+    assert any("signal TERM was sent to process" in note and "still there" in note for note in notes)
 
 
 def test_a_pid_that_somebody_else_has_now_is_another_process():

@@ -59,12 +59,12 @@ def test_a_pid_with_another_start_time_is_somebody_else(child, capsys):
     own = processes.look(os.getpid())
     assert own is not None
     common.put_mark("m", [{"pid": own.pid, "start_time": own.start_time + 1, "comm": "x", "sent": True}])
-    assert run(kill, capsys, "show", "m", "pid", "1")[1]["alive"] == []
+    assert run(kill, capsys, "show", "m", "name", "nobody-has-this")[1]["alive"] == []
 
 
 def test_without_a_victim_nothing_is_remembered(capsys):
     code, sent, said = run(kill, capsys, "send", "m", "KILL", "name", "no-such-program-here")
-    assert (code, sent) == (1, None)
+    assert (code, sent) == (common.NOBODY, None)
     assert "there is no process of name 'no-such-program-here'" in said
     assert common.get_mark("m") is None
 

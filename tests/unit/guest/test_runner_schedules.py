@@ -140,6 +140,29 @@ def test_a_turn_of_a_schedule_that_fails_ends_the_run_and_is_undone(world: World
     assert not world.fault.exists()
 
 
+def test_a_turn_that_finds_nobody_passes_and_the_next_one_comes(world: World) -> None:
+    """The second of three: whoever it is about has not come back yet."""
+    once = (
+        f"test $(wc -l < {world.fault}.turns) != 2 || {{ echo there is nobody >&2; exit 3; }}; echo on > {world.fault}"
+    )
+    act = sh(f"echo turn >> {world.fault}.turns; {once}").model_copy(update={"nobody": 3})
+    turns = [(at + more, do, 0) for at in (0, 0.2, 0.4) for more, do in ((0, "apply"), (0.1, "undo"))]
+    fault = world.planned_fault(apply=(act,), undo=(sh(f"rm -f {world.fault}"),), moments=moments(*turns))
+    events = perform(world, world.plan(APPLY, rest(1.5), UNDO, faults={"fault": fault}))
+    assert of(events, "stop") == []
+    assert [(e["ok"], "there is nobody" in e.get("nobody", "")) for e in of(events, "applied")] == [
+        (True, False), (False, True), (True, False)]  # fmt: skip
+    assert seen(events, "during") == ["on", "", "on"]
+    assert not world.fault.exists()
+
+
+def test_nobody_is_a_failure_where_there_is_one_turn(world: World) -> None:
+    act = sh("echo there is nobody >&2; exit 3").model_copy(update={"nobody": 3})
+    fault = world.planned_fault(apply=(act,), moments=moments((0, "apply", 0), (0.3, "undo", 0)))
+    events = perform(world, world.plan(APPLY, rest(), UNDO, faults={"fault": fault}))
+    assert [e["code"] for e in of(events, "stop")] == ["apply_failed"]
+
+
 def test_two_faults_are_begun_in_order_and_undone_in_the_reverse_one(world: World) -> None:
     first = world.planned_fault(apply=(sh(f"echo 1 >> {world.log}"),), undo=(sh(f"echo undo 1 >> {world.log}"),))
     second = world.planned_fault(apply=(sh(f"echo 2 >> {world.log}"),), undo=(sh(f"echo undo 2 >> {world.log}"),))

@@ -22,6 +22,7 @@ def take(spec: Mapping[str, Any], run: Run) -> Taken:
         "cwd": spec.get("cwd"),
         "env": spec.get("env") or {},
         "timeout_s": spec.get("timeout", 30.0),
+        "part": "probe",
     }
     done = run(command, limit=TAIL, tail=True)
     number, match = spec.get("number"), spec.get("match")

@@ -13,12 +13,18 @@ MARKS = "/run/stormcell/marks"
 """What a tool has to remember between the act and the undo; on a tmpfs."""
 
 Verb = Callable[..., Any]
+NOBODY = 3
+"""The exit code for Nobody."""
+
+
+class Nobody(LookupError):
+    """There is no process of the target, and nothing was done."""
 
 
 def serve(tool: str, verbs: Mapping[str, Verb], argv: list[str]) -> int:
     """Call the verb named first with the other arguments, and print what it returns.
 
-    Exit code 2 for a call that cannot be meant, 1 for one that failed.
+    Exit code 2 for a call that cannot be meant, 1 for one that failed, 3 for one that found nobody.
     """
     if not argv or argv[0] not in verbs:
         return _complain(f"usage: stormcell-guest {tool} {'|'.join(verbs)} ...", 2)
@@ -31,7 +37,7 @@ def serve(tool: str, verbs: Mapping[str, Verb], argv: list[str]) -> int:
     try:
         answer = verb(*call.args)
     except (OSError, ValueError, LookupError) as error:
-        return _complain(f"{tool} {argv[0]}: {describe(error)}", 1)
+        return _complain(f"{tool} {argv[0]}: {describe(error)}", NOBODY if isinstance(error, Nobody) else 1)
     if answer is not None:
         sys.stdout.write(answer if isinstance(answer, str) else json.dumps(answer) + "\n")
     sys.stdout.flush()

@@ -17,12 +17,12 @@ WAIT_S = 1.0
 def send(mark: str, signal_name: str, by: str, what: str) -> dict[str, Any]:
     """Signal the victims that `by` and `what` name (targets.find). Waits a moment for them to go.
 
-    Raises LookupError when there is no victim: nothing was done then.
+    Raises Nobody when there is no victim: nothing was done then.
     """
     number = signal.Signals[f"SIG{signal_name}"]
     victims = targets.find(by, what)
     if not victims:
-        raise LookupError(f"there is no process of {by} '{what}' to signal")
+        raise common.Nobody(f"there is no process of {by} '{what}' to signal")
     handles = [(victim, _open(victim)) for victim in victims]
     sent: list[dict[str, Any]] = [{**victim.as_dict(), "sent": False} for victim in victims]
     common.put_mark(mark, sent)

@@ -11,6 +11,9 @@ from typing import Any
 SERVICES = "/sys/fs/cgroup/services"
 STATUS = "/run/stormcell/services.json"
 CONTROL_PATH = "/stormcell"
+RUNS = f"{CONTROL_PATH}/exec/"
+GUEST_FILE = "/run/stormcell/guest.pyz"
+"""An argument of whatever is forked from init: agent, runner, watchdog, tools, probes, holders."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def look(pid: int) -> Process | None:
 def everyone() -> Iterator[Process]:
     """All processes, without kernel threads."""
     for name in os.listdir("/proc"):
-        if name.isdigit() and (process := look(int(name))) is not None and 2 not in (process.pid, process.parent):
+        if name.isdigit() and (process := look(int(name))) is not None and not of_kernel(process):
             yield process
 
 
@@ -69,7 +72,7 @@ def of_cgroup(path: str) -> list[Process]:
 def named(name: str) -> list[Process]:
     """By command name, or by the base name of argv[0]; never init, our agent or the callers of this program."""
     spared = {1, *ancestors()}
-    found = [p for p in everyone() if name == p.comm or name == _argv0(p.pid)]
+    found = [p for p in everyone() if name == p.comm or name == os.path.basename(_argv(p.pid)[0])]
     return [p for p in found if p.pid not in spared and not is_ours(p)]
 
 
@@ -90,11 +93,30 @@ def is_agent(pid: int) -> bool:
 
 
 def is_ours(process: Process) -> bool:
-    """Does it belong to the control path, or is it a holder of a fault (holders.py)? No other fault means these."""
+    """Is it of the control path, of a run (the runner, its tools and probes), or a holder of a fault (holders.py)?
+
+    No fault means these.
+    """
     place = _place(process.pid)
     folder = os.path.basename(place)
     holder = folder.startswith("stormcell-") or (place.startswith("/stormcell-targets/") and process.comm[:3] == "sc-")
-    return _controls(place) or holder
+    return _controls(place) or holder or _part(place) == "probe" or GUEST_FILE in _argv(process.pid)
+
+
+def is_load(process: Process) -> bool:
+    """Is it a load of a run?"""
+    return _part(_place(process.pid)) == "load"
+
+
+def of_kernel(process: Process) -> bool:
+    """Is it a thread of the kernel?"""
+    return 2 in (process.pid, process.parent)
+
+
+def _part(place: str) -> str:
+    """What a run started it as (trees.py): the runner's group lies below that of the agent's commands."""
+    folders = place.removeprefix(RUNS).split("/")
+    return folders[1].partition("-")[0] if place.startswith(RUNS) and len(folders) > 1 else ""
 
 
 def _place(pid: int) -> str:
@@ -105,8 +127,8 @@ def _controls(place: str) -> bool:
     return place.startswith(f"{CONTROL_PATH}/") and not place.startswith(f"{CONTROL_PATH}/exec/")
 
 
-def _argv0(pid: int) -> str:
-    return os.path.basename(_text(f"/proc/{pid}/cmdline").split("\0")[0])
+def _argv(pid: int) -> list[str]:
+    return _text(f"/proc/{pid}/cmdline").split("\0")
 
 
 def _text(path: str) -> str:

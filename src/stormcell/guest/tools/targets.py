@@ -1,4 +1,8 @@
-"""Find the processes that a fault means: never init, our agent, or the callers of this program."""
+"""Find the processes that a fault means.
+
+Never init, and nothing of ours: the agent, a run with its tools, probes and watchdog, what other faults hold. A load of
+the run is meant when it is found by name, pid or port, or has moved into the cgroup that is meant; not by its user.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections.abc import Iterator
 from stormcell.guest.tools import processes
 from stormcell.guest.tools.processes import Process
 
+CRASH = "to crash the machine there is machine.crash"
 _LISTENS = "0A"
 _SOCKETS = ("tcp", "tcp6", "udp", "udp6")
 
@@ -22,8 +27,11 @@ def find(by: str, what: str) -> list[Process]:
         return []
     if by == "pid":
         process = processes.look(int(what))
-        if process is not None and process.pid != 1 and processes.is_agent(process.pid):
-            raise ValueError(f"process {what} is the agent of this sandbox, which has to survive the fault")
+        if process is not None and processes.of_kernel(process):
+            raise ValueError(f"process {what} ({process.comm}) is a thread of the kernel, which no fault means")
+        if process is not None and (process.pid == 1 or processes.is_ours(process)):
+            whose = "init" if process.pid == 1 else "the agent" if processes.is_agent(process.pid) else "a part"
+            raise ValueError(f"process {what} is {whose} of this sandbox, which has to survive the fault; {CRASH}")
         return [process] if process is not None else []
     if by in ("service", "main"):
         try:
@@ -36,7 +44,7 @@ def find(by: str, what: str) -> list[Process]:
         return processes.named(what)
     if by == "user":
         uid = _uid(what)
-        return _spare(p for p in processes.everyone() if _owner(p.pid) == uid)
+        return _spare(p for p in processes.everyone() if _owner(p.pid) == uid and not processes.is_load(p))
     if by == "port":
         inodes = _bound_to(int(what))
         return _spare(p for p in processes.everyone() if inodes & _sockets_of(p.pid))

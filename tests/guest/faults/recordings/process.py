@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.guest.faults.recording import ACTED, IDLE, NOT_IN_FORCE
-from tests.guest.faults.resource_loads import DEAF, FORKER, GROUP, HANDLER, IDLER, OPENER, SPINNER, named, trying
+from tests.guest.faults.resource_loads import DEAF, FORKER, GROUP, HANDLER, IDLER, OPENER, SPINNER, join, named, trying
 
 THREAD = "threading.Thread(target=time.sleep, args=(900,), daemon=True).start()"
 
@@ -13,7 +13,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "process.kill.heedless": (
         {"kind": "process.kill", "name": "sleep", "signal": "TERM"},
         {"loads": ["trap '' TERM; exec sleep 1000"]}, IDLE),
-    "process.kill.init": ({"kind": "process.kill", "pid": 1}, {}, IDLE),
     "process.pids": (
         {"kind": "process.pids", "service": "victim", "max": 1}, {"loads": [FORKER], "under": ["sleep 0.5"]}, ACTED),
     "process.pids.idle": ({"kind": "process.pids", "service": "victim", "leave": 3}, {"under": ["sleep 0.1"]}, IDLE),
@@ -45,7 +44,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"loads": [trying("opener", "open(\"/dev/null\")", 65534)], "under": ["sleep 0.6"]}, ACTED),
     "process.threads": (
         {"kind": "process.threads", "user": "nobody", "leave": 2},
-        {"loads": [trying("threader", THREAD, 65534)], "under": ["sleep 0.6"]}, ACTED),
+        {"loads": [f"{join()} {trying('threader', THREAD, 65534)}"], "under": ["sleep 0.6"]}, ACTED),
     "process.threads.idle": (
         {"kind": "process.threads", "name": "idler"},
         {"loads": [named("idler", "import os, time\nos.setuid(65534)\ntime.sleep(1000)")],

@@ -5,7 +5,6 @@ from typing import Any
 SPECS: dict[str, dict[str, Any]] = {
     "process.kill.main": {"kind": "process.kill", "service": "web", "processes": "main", "signal": "TERM"},
     "process.kill.name": {"kind": "process.kill", "name": "redis-server"},
-    "process.kill.init": {"kind": "process.kill", "pid": 1},
     "process.pids.max": {"kind": "process.pids", "pid": 4711, "max": 20},
     "process.stop.freeze": {"kind": "process.stop", "port": 5432, "how": "freeze"},
     "process.signal.count": {
