@@ -18,7 +18,6 @@ from stormcell.engine.campaigns.api import CampaignOutcome, run_campaign_async
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.conductor import Conductor
 from stormcell.engine.folder import RunFolder
-from stormcell.engine.hostacts import HostActs
 from stormcell.engine.load import Loaded, load_mapping
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.spec.verdict import Verdict
@@ -100,14 +99,10 @@ class _Cold(Conductor):
 
     powered_on = 0.0
 
-    async def perform(self) -> None:
+    async def _obtain(self) -> AsyncSandbox:
         """The sandbox is restored, cut off, and booted: the clock starts at the boot."""
-        sandbox = await AsyncSandbox.create(self.template, ttl_seconds=600)
-        try:
-            await sandbox.power_cut()
-            self.powered_on = time.perf_counter()
-            await sandbox.cold_boot(timeout=120)
-            self._acts = HostActs(self.plan, sandbox, self.host)
-            await self._carry_out(sandbox)
-        finally:
-            await self._release(sandbox)
+        sandbox = await super()._obtain()
+        await sandbox.power_cut()
+        self.powered_on = time.perf_counter()
+        await sandbox.cold_boot(timeout=120)
+        return sandbox

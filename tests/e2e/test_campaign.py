@@ -231,19 +231,43 @@ def test_a_torn_ledger_is_mended_and_a_damaged_one_is_refused(home, files):
     assert "damaged in line 1" in damaged.stderr
 
 
-def test_a_search_finds_where_it_breaks(home, files):
-    bound = "\n    under_fault: {seconds: <= 600ms}"
-    (files / "quick.yaml").write_text(QUICK.replace("expect: {exit_code: 0}", "expect: {exit_code: 0}" + bound))
+WEB = """\
+name: web
+template: base
+setup:
+  - run: |
+      python3 -m http.server 8000 --bind 127.0.0.1 --directory /etc >/dev/null 2>&1 &
+      until python3 -c 'import socket; socket.create_connection(("127.0.0.1", 8000))' 2>/dev/null; do sleep 0.2; done
+steady_state:
+  - name: web
+    http: {url: "http://127.0.0.1:8000/hostname", count: 3, timeout: 20s}
+    expect: {success_rate: 100%, p95: "<= 5s"}
+    under_fault: {p95: "<= 3s"}
+fault: {kind: net.delay, device: lo, delay: 100ms}
+"""
+
+
+def test_a_search_forks_what_was_set_up_once_and_finds_where_it_breaks(home, files):
+    """An answer over a connection of its own takes at least two round trips: 4 s with a delay of 1 s each way."""
+    (files / "web.yaml").write_text(WEB)
     (files / "find.yaml").write_text(
-        CAMPAIGN + "find: {parameter: net.delay.delay, between: [1ms, 2s], probe: alive, metric: seconds, "
-        "within: 1500ms, repeats: 1}\n"
+        "campaign: how-late\nexperiment: web.yaml\n"
+        "find: {parameter: net.delay.delay, between: [1ms, 2s], probe: web, metric: p95, within: 1500ms, repeats: 1}\n"
     )
     done = stormcell("run", "--json", files / "find.yaml", home=home)
     assert done.returncode == 0, done.stderr
-    search = json_of(done)["campaigns"][0]["search"]
-    assert search["outcome"] == "found" and search["harder"] == "up"
+    (campaign,) = json_of(done)["campaigns"]
+    search = campaign["search"]
+    assert search["outcome"] == "found" and search["harder"] == "up", search
     assert 0.001 <= search["low"] < search["high"] <= 2
-    assert search["sentence"] == "net.delay.delay between 1ms and 2s where alive seconds breaks"
+    assert campaign["info"]["forked"] is True
+    assert len(list((campaign_of(home) / "setup").iterdir())) == 1
+    for run in runs(campaign_of(home)):
+        events = [json.loads(event) for event in (run / "events.jsonl").read_text().splitlines()]
+        boots = {event["boot_id"] for event in events if event["event"] == "begin"}
+        assert len(boots) == 1 and sum(event["event"] == "begin" for event in events) == 2
+        judged = stormcell("judge", "--json", run, home=home)
+        assert json_of(judged)["same_as_saved"] is True
 
 
 def test_a_dry_run_prints_the_matrix_and_starts_nothing(files, tmp_path):

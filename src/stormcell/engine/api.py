@@ -42,6 +42,9 @@ class Outcome:
         return {**self.result.model_dump(mode="json"), "folder": str(self.folder)}
 
 
+Conduct = Callable[[Plan, Template, RunFolder, OnEvent], Conductor]
+
+
 def _ignore(_: object) -> None:
     """Nobody watches."""
 
@@ -55,18 +58,20 @@ async def run_async(
     template: Template | None = None,
     on_event: OnEvent = _ignore,
     on_build: Callable[[Progress], None] = _ignore,
+    conduct: Conduct = Conductor,
 ) -> Outcome:
     """Run one experiment; its template is built first when there is none that matches and none was given.
 
     Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
     is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result, raises CancelledError.
+    `conduct` makes what performs the plan, for those that begin from another machine than the template's snapshot.
     """
     home = home or Home.current()
     loaded = _loaded(experiment, home)
     template = template or await build(loaded.recipe, home=home, progress=on_build)
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
     folder = _begun(runs or home.runs, loaded, plan)
-    conductor = Conductor(plan, template, folder, on_event)
+    conductor = conduct(plan, template, folder, on_event)
     try:
         await conductor.perform()
     finally:

@@ -38,6 +38,8 @@ class Conductor:
         self.template = template
         self.folder = folder
         self._on_event = on_event
+        self._first = 0
+        """The step to begin with; those before it were carried out in the machine that this one goes on from."""
         self._undone_at = time.monotonic()
         self._meeting: asyncio.Task[None] | None = None
         self._acts: HostActs | None = None
@@ -63,13 +65,7 @@ class Conductor:
         try:
             async with asyncio.timeout(self.plan.deadline_s):
                 self.host("create", template=self.plan.template, digest=self.template.digest)
-                sandbox = await AsyncSandbox.create(
-                    self.template,
-                    ttl_seconds=self.plan.deadline_s + 60,
-                    metadata={"run": self.folder.path.name, "experiment": self.plan.experiment},
-                    open_ports=self.plan.open_ports,
-                    raw=self.plan.raw_state,
-                )
+                sandbox = await self._obtain()
                 self.host("created", sandbox=sandbox.id, ports=dict(sandbox.ports))
                 self._acts = HostActs(self.plan, sandbox, self.host)
                 await self._carry_out(sandbox)
@@ -90,10 +86,25 @@ class Conductor:
             if sandbox is not None:
                 await to_the_end(self._release(sandbox))
 
+    async def _obtain(self) -> AsyncSandbox:
+        """The machine to perform in: the template's snapshot."""
+        return await AsyncSandbox.create(
+            self.template,
+            ttl_seconds=self.plan.deadline_s + 60,
+            metadata=self._metadata,
+            open_ports=self.plan.open_ports,
+            raw=self.plan.raw_state,
+        )
+
+    @property
+    def _metadata(self) -> dict[str, str]:
+        """By which a sandbox says whose it is."""
+        return {"run": self.folder.path.name, "experiment": self.plan.experiment}
+
     async def _carry_out(self, sandbox: AsyncSandbox) -> None:
         """Segments of guest steps, each up to an act on the machine: a crash takes the runner with it."""
         steps = self.plan.steps
-        start = 0
+        start = self._first
         while start < len(steps):
             end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
             act = await self._segment(sandbox, start, end)

@@ -38,7 +38,7 @@ def campaign(
         search=search,
         counts=found,
         complete=complete,
-        cannot_know=tuple(_cannot_know(cells, crowded, search)),
+        cannot_know=tuple(_cannot_know(cells, crowded, search, bool(info and info.get("forked")))),
         info=dict(info or {}),
     )
 
@@ -117,8 +117,12 @@ def _pair(cell: CellResult) -> tuple[int, int]:
     return cell.survived.good, cell.survived.total
 
 
-def _cannot_know(cells: Sequence[CellResult], crowded: bool, search: SearchResult | None) -> Iterator[str]:
-    if any(len(cell.runs) > 1 for cell in cells):
+def _cannot_know(
+    cells: Sequence[CellResult], crowded: bool, search: SearchResult | None, forked: bool
+) -> Iterator[str]:
+    if forked:
+        yield "All runs go on from one instant of one machine: what differs between two setups was not repeated."
+    elif any(len(cell.runs) > 1 for cell in cells):
         yield (
             "Repeats start from the same warmed snapshot: what differs between two boots, or between two fillings of a "
             "cache, was not repeated."

@@ -136,7 +136,12 @@ class CampaignRun:
                 search=search.answer(stopped) if search is not None else None,
                 stopped=stopped,
                 crowded=executor.most_at_once > means.processors(),
-                info={"seed": self.seed, "jobs": self.jobs, "most_at_once": executor.most_at_once},
+                info={
+                    "seed": self.seed,
+                    "jobs": self.jobs,
+                    "most_at_once": executor.most_at_once,
+                    "forked": search is not None and search.forked,
+                },
             )
             self.outcome = CampaignOutcome(result, folder.path)
             folder.save_result(result)

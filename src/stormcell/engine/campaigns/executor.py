@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stormcell.engine.api import run_async
+from stormcell.engine.api import Conduct, run_async
 from stormcell.engine.campaigns import growth, means
 from stormcell.engine.campaigns.folder import CampaignFolder
 from stormcell.engine.campaigns.means import Need
 from stormcell.engine.campaigns.promises import Promises
 from stormcell.engine.campaigns.recovery import facts, saved, settle
+from stormcell.engine.conductor import Conductor
 from stormcell.engine.load import Loaded
 from stormcell.ledger.model import Ledger
 from stormcell.sandbox import admission
@@ -87,6 +88,7 @@ class Executor:
     watch: Watch
     retry_unknown: bool = False
     patience: float = PATIENCE_S
+    conduct: Conduct = Conductor
     stopped: str = ""
     most_at_once: int = 0
     _running: dict[asyncio.Task[None], _Running] = field(default_factory=dict)
@@ -174,6 +176,7 @@ class Executor:
                 runs=self.folder.attempt(task.id, attempt),
                 template=running.template,
                 on_event=heard,
+                conduct=self.conduct,
             )
         except asyncio.CancelledError:
             why = self.stopped or "interrupted"

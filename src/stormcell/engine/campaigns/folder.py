@@ -4,6 +4,7 @@ campaign.yaml   the file as it was (if there was one)
 spec.json       what was asked, complete: the campaign with its experiment, the seed, the templates' digests
 ledger.jsonl    which run was begun and which came to an end
 runs/ID/N/      the N-th attempt at a run, in it the run's own folder
+setup/          of a search: the setup that its runs were forked from
 result.json     the matrix
 """
 

@@ -71,7 +71,7 @@ def settle(ledger: Ledger, folder: CampaignFolder, execution: str, loaded: Loade
 
 def sweep(folder: CampaignFolder, home: Home) -> list[str]:
     """Remove the machines that a killed session of this campaign left. Returns the ids of those seen gone."""
-    mine = {run.name for run in (folder.path / "runs").glob("*/*/*")}
+    mine = {run.name for pattern in ("runs/*/*/*", "setup/*") for run in folder.path.glob(pattern)}
     gone = []
     for found in look_at_all(home.sandboxes):
         if found.record and found.record.metadata.get("run") in mine and (decision := decide_now(found)).remove:

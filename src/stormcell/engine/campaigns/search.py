@@ -9,6 +9,8 @@ from __future__ import annotations
 from stormcell.engine.campaigns.executor import Executor, Task
 from stormcell.engine.campaigns.gather import broke, line
 from stormcell.engine.campaigns.load import LoadedCampaign, LoadedCell, at_value
+from stormcell.engine.campaigns.warm import Warm, warm_up, worth_it
+from stormcell.engine.folder import RunFolder
 from stormcell.judge.threshold import Ask, Seen, next_step, unfinished
 from stormcell.spec.campaign import Find
 from stormcell.spec.expansion import Execution
@@ -22,6 +24,8 @@ class Search:
     def __init__(self, campaign: LoadedCampaign, find: Find, executor: Executor, seed: int, home: Home) -> None:
         self.runs: list[tuple[LoadedCell, Execution]] = []
         """All that were asked for."""
+        self.forked = False
+        """Whether its runs were forks of one machine that was set up."""
         self._campaign = campaign
         self._find = find
         self._executor = executor
@@ -32,7 +36,25 @@ class Search:
         self._result: SearchResult | None = None
 
     async def perform(self) -> None:
-        """Until there is an answer, or a run cannot be made."""
+        """Until there is an answer, or a run cannot be made. What needs a setup is set up once, and forked."""
+        warm = await self._warm_up()
+        try:
+            if warm is not None:
+                self.forked = True
+                self._executor.conduct = warm.conduct
+            await self._ask()
+        finally:
+            if warm is not None:
+                await warm.close()
+
+    async def _warm_up(self) -> Warm | None:
+        loaded = self._campaign.cells[0].loaded
+        if not worth_it(loaded, self._campaign.field):
+            return None
+        folder = RunFolder.create(self._executor.folder.path / "setup", loaded.experiment.name)
+        return await warm_up(loaded, self._executor.templates[str(loaded.recipe)], folder)
+
+    async def _ask(self) -> None:
         while True:
             step = next_step(self._find, self._seen)
             if isinstance(step, SearchResult):
