@@ -252,7 +252,7 @@ def test_a_search_forks_what_was_set_up_once_and_finds_where_it_breaks(home, fil
     (files / "web.yaml").write_text(WEB)
     (files / "find.yaml").write_text(
         "campaign: how-late\nexperiment: web.yaml\n"
-        "find: {parameter: net.delay.delay, between: [1ms, 700ms], probe: web, metric: p95, within: 680ms, repeats: 1}\n"
+        "find: {parameter: net.delay.delay, between: [1ms, 700ms], probe: web, within: 680ms, repeats: 1}\n"
     )
     done = stormcell("run", "--json", files / "find.yaml", home=home)
     assert done.returncode == 0, done.stderr
