@@ -278,3 +278,14 @@ def test_a_dry_run_prints_the_matrix_and_starts_nothing(files, tmp_path):
     plan = json_of(stormcell("run", "--dry-run", "--json", files / "x.yaml", home=tmp_path / "home"))
     assert [run["seed"] for run in plan["runs"]] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert not (tmp_path / "home" / "state").exists()
+
+
+def test_a_campaign_that_was_killed_is_reported_from_its_ledger_and_reports_when_gone_on_with(home, files):
+    folder = killed("before:campaign/result.json", files / "one.yaml", home)
+    assert stormcell("report", folder, "--out", files / "early", home=home).returncode == 0
+    done = stormcell("run", "--resume", folder, "--report", files / "late", home=home)
+    assert done.returncode == 0 and "report.html" in done.stderr, done.stderr
+    for out in (files / "early", files / "late"):
+        (campaign,) = json.loads((out / "report.json").read_text())["campaigns"]
+        assert [line["verdict"] for line in campaign["lines"]] == ["survived"] and len(campaign["runs"]) == 1
+        assert '<testsuite name="sweep" tests="1"' in (out / "junit.xml").read_text()

@@ -157,6 +157,15 @@ class Campaigns:
         codes += [error.exit_code for error in self.errors]
         return exit_code([*codes, *[EXIT_CODE[Verdict.UNKNOWN]] * self.interrupted])
 
+    def report(self, out: Path) -> int:
+        """Write it, once all have run. One exit code for all, and for a report that could not be written."""
+        from stormcell.cli.report import write_report
+        from stormcell.spec.verdict import exit_code
+
+        folders = [(session.kept.path, "") for session in self.sessions if session.kept]
+        code = write_report(out, folders, [("", error) for error in self.errors], interrupted=self.interrupted)
+        return exit_code([self.exit_code(), code]) if code else self.exit_code()
+
     def _show(self) -> None:
         from stormcell.cli.matrix import markdown, show
 

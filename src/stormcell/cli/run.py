@@ -63,11 +63,13 @@ def run(
         raise click.UsageError("FILES to run, or --resume FOLDER: one of them is needed")
     if retry_unknown and resume is None:
         raise click.UsageError("--retry-unknown goes with --resume FOLDER")
-    if campaigns := campaigns_of(files, resume, asked):
-        sys.exit(campaigns.run())
-    loaded = _load(files)
+    campaigns = campaigns_of(files, resume, asked)
+    loaded = [] if campaigns else _load(files)
     if report_to is not None:
         _prepare(report_to, dry_run)
+    if campaigns:
+        code = campaigns.run()
+        sys.exit(code if report_to is None else campaigns.report(report_to))
     if dry_run:
         _dry_run(loaded, as_json)
         return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stormcell.judge.case import Case
 from stormcell.judge.probes import Measurement
 from stormcell.judge.wording import quantity
-from stormcell.report.model import Link, State
+from stormcell.report.evidence import Link, State
 from stormcell.report.words import NAME, words
 from stormcell.spec.plan import ApplyStep
 from stormcell.spec.receipt import Receipt

@@ -13,9 +13,14 @@ class Cell:
     failed: int = 0
     void: int = 0
     unknown: int = 0
+    """With those that were lost or have not come to an end."""
     interval: tuple[float, float] | None = None
     """95 % interval (Wilson) of the share that survived, among those that survived or failed."""
     note: str = ""
+    runs: tuple[str, ...] = ()
+    """Their verdicts, one by one."""
+    page: int = 0
+    """Which of the campaign's runs in full is of this cell; 0: none."""
 
     @property
     def judged(self) -> int:
@@ -43,8 +48,23 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class CellNumber:
+    """One metric of one probe over all runs of a cell that were learnt from, with its 95 % bootstrap interval."""
+
+    cell: str
+    probe: str
+    phase: str
+    metric: str
+    text: str
+    between: str
+    runs: int
+    samples: int
+    note: str
+
+
+@dataclass(frozen=True)
 class Difference:
-    """One branch against the control, in one metric. Texts are written by who measured: with their unit."""
+    """One branch against the control, or one cell against another, in one metric; texts have their units."""
 
     branch: str
     fault: str
@@ -67,12 +87,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Branches that were forked from one instant."""
+    """Branches that were forked from one instant, or cells of a matrix."""
 
     title: str
     moment: str
+    """Of branches: what they were forked at. Empty for cells."""
     control: str
-    """The verdict of the control."""
+    """Of branches: the verdict of the control. Empty for cells."""
     test: str
     """The name of the test and of the correction."""
     rows: tuple[Difference, ...]
@@ -95,10 +116,11 @@ class Threshold:
 
     title: str
     parameter: str
-    unit: str
     criterion: str
+    """What was searched for."""
     points: tuple[Point, ...]
     low: float | None
     high: float | None
     text: str
     """The finding as a sentence, with its uncertainty."""
+    cautions: tuple[str, ...] = ()

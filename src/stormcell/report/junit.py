@@ -1,6 +1,6 @@
 """The model as JUnit XML, as continuous integration reads it.
 
-One suite for each experiment, one case in it for each run of that experiment. `failed` is a failure, `unknown` an
+One suite for each experiment or campaign, one case in it for each run. `failed` is a failure, `unknown` an
 error (the outcome was lost, so it is no pass and no finding), `void` is skipped, with the reason: nothing was learnt.
 A run that could not be made is an error in a suite of its own. The exit code of the command is the stricter judge.
 """
@@ -10,20 +10,21 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 
-from stormcell.report.model import Problem, Report, Run
+from stormcell.report.model import Campaign, Problem, Report, Run
 from stormcell.spec.text import printable
 
-ELEMENT = {"failed": "failure", "unknown": "error", "void": "skipped"}
+ELEMENT = {"failed": "failure", "unknown": "error", "lost": "error", "unfinished": "error", "void": "skipped"}
 
 
 def junit(report: Report) -> str:
     """A whole XML file."""
     root = ET.Element("testsuites")
     suites = [_suite(name, runs) for name, runs in _by_experiment(report.runs).items()]
+    suites += [_campaign(campaign) for campaign in report.campaigns]
     if report.problems:
         suites.append(_problems(report.problems))
     root.extend(suites)
-    _count(root, name=f"stormcell: {report.title}", time=sum(run.seconds for run in report.runs))
+    _count(root, name=f"stormcell: {report.title}", time=sum(float(suite.get("time") or 0) for suite in suites))
     for element in root.iter():
         element.text = printable(element.text or "") or None
         element.attrib = {name: printable(value) for name, value in element.attrib.items()}
@@ -75,6 +76,25 @@ def _told(run: Run) -> str:
         lines.append(f"{item.probe} {item.phase}: {item.metric} {item.text}{wanted} (n = {item.samples})")
     lines += [f"cannot know: {said}" for said in run.cannot_know]
     return "\n".join([*lines, f"folder: {run.folder}"] if run.folder else lines)
+
+
+def _campaign(campaign: Campaign) -> ET.Element:
+    suite = ET.Element("testsuite")
+    for line in campaign.lines:
+        name = f"{line.cell} (seed {line.seed}, repeat {line.repeat})"
+        case = ET.SubElement(suite, "testcase", name=name, classname=line.cell, time=f"{line.seconds or 0:.3f}")
+        if element := ELEMENT.get(line.verdict):
+            told = ET.SubElement(case, element, message=line.why or line.verdict)
+            if element != "skipped":
+                told.set("type", line.verdict)
+        if line.folder:
+            ET.SubElement(case, "system-out").text = f"folder: {line.folder}"
+    _count(suite, name=campaign.name, time=sum(line.seconds or 0 for line in campaign.lines))
+    properties = ET.Element("properties")
+    for number, why in enumerate(campaign.reasons, 1):
+        ET.SubElement(properties, "property", name=f"reason {number} ({why.code})", value=why.text)
+    suite.insert(0, properties)
+    return suite
 
 
 def _problems(problems: tuple[Problem, ...]) -> ET.Element:

@@ -14,7 +14,8 @@ from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
-from stormcell.report.model import ORDER, Problem, Report, Run
+from stormcell.report.campaigns import is_campaign, load_campaign
+from stormcell.report.model import ORDER, Campaign, Problem, Report, Run
 from stormcell.report.story import story
 from stormcell.report.words import LINE, NAME, TEXT, words
 from stormcell.spec.errors import StormcellError
@@ -59,24 +60,31 @@ def load_report(
 ) -> Report:
     """All of them; a folder that cannot be read, or a run that could not be made, becomes a Problem."""
     runs: list[Run] = []
+    campaigns: list[Campaign] = []
     problems = [problem(what, error) for what, error in errors]
     for folder, source in folders:
         try:
-            runs.append(load_run(folder, source))
+            if is_campaign(folder):
+                campaigns.append(load_campaign(folder, load_run))
+            else:
+                runs.append(load_run(folder, source))
         except StormcellError as error:
             problems.append(problem(str(folder), error))
     return Report(
-        title=words(title or _title(runs), NAME),
+        title=words(title or _title([*campaigns, *runs]), NAME),
         made=(made or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ"),
         version=__version__,
         runs=tuple(sorted(runs, key=_first)),
+        campaigns=tuple(sorted(campaigns, key=lambda campaign: ORDER.get(campaign.verdict, 0))),
         problems=tuple(problems),
         interrupted=interrupted,
     )
 
 
-def _title(runs: Sequence[Run]) -> str:
-    return runs[0].name if len(runs) == 1 else f"{len(runs)} experiments"
+def _title(found: Sequence[Run | Campaign]) -> str:
+    if len(found) == 1:
+        return found[0].name
+    return f"{len(found)} {'campaigns' if all(isinstance(item, Campaign) for item in found) else 'experiments'}"
 
 
 def _first(run: Run) -> tuple[int, bool]:

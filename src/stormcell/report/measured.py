@@ -10,7 +10,7 @@ from stormcell.guest import measure
 from stormcell.judge.case import Case
 from stormcell.judge.probes import Measurement
 from stormcell.judge.wording import quantity
-from stormcell.report.model import Limit, Measured, Spread, SpreadRow
+from stormcell.report.evidence import Limit, Measured, Spread, SpreadRow
 from stormcell.report.words import NAME, words
 
 LATENCIES = ("p50", "p95", "p99", "max")

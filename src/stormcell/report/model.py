@@ -6,198 +6,15 @@ Times count from the beginning of the run on the host's clock; those of the gues
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from stormcell.report.compare import Comparison, Matrix, Threshold
+from stormcell.report.compare import CellNumber, Comparison, Matrix, Threshold
+from stormcell.report.evidence import Link, Measured, Proof, Spread, Timeline, Why
 
 SCHEMA = 1
 """Of report.json. It grows when a field changes its meaning or goes away; new fields do not count."""
 
 ORDER = {"failed": 0, "unknown": 1, "void": 2, "survived": 3}
 """What needs a reader comes first."""
-
-State = Literal["yes", "no", "unknown", "none"]
-"""Whether something held. `none`: it was not asked for in this run."""
-
-
-@dataclass(frozen=True)
-class Why:
-    """A reason of the verdict; `code` is stable, for programs."""
-
-    code: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Link:
-    """One link of the chain from a healthy system to a verdict: before, in force, acted, under, after, clean."""
-
-    name: str
-    state: State
-    text: str
-
-
-@dataclass(frozen=True)
-class Span:
-    """A stretch of time with a name; `level` is 0 to 1, of a ramp."""
-
-    name: str
-    begin: float
-    end: float
-    level: float = 1.0
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Something that happened at one moment: abort, stop, lost, crash, booted, undone."""
-
-    kind: str
-    at: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Dot:
-    """One attempt, begun at `at`. `seconds` is None when no answer came."""
-
-    at: float
-    seconds: float | None
-    ok: bool
-    outcome: str
-
-
-@dataclass(frozen=True)
-class BoundLine:
-    """A bound on a latency, for as long as it was asked for."""
-
-    begin: float
-    end: float
-    value: float
-    text: str
-
-
-@dataclass(frozen=True)
-class ProbeLane:
-    """One probe through the whole run. Of many samples some are drawn: `dots` are fewer than `samples`."""
-
-    probe: str
-    kind: str
-    vantage: str
-    samples: int
-    dots: tuple[Dot, ...]
-    bounds: tuple[BoundLine, ...]
-    tries: tuple[Span, ...]
-    """Tries at recovery whose samples were not kept."""
-
-
-@dataclass(frozen=True)
-class FaultLane:
-    """When one fault was in force."""
-
-    fault: str
-    kind: str
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Probes against phases, with the faults."""
-
-    begin: float
-    end: float
-    cut: float
-    """Seconds of setup before `begin` that are not drawn."""
-    phases: tuple[Span, ...]
-    faults: tuple[FaultLane, ...]
-    probes: tuple[ProbeLane, ...]
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A bound and whether it held."""
-
-    metric: str
-    text: str
-    value: float
-    measured: float | None
-    holds: bool
-
-
-@dataclass(frozen=True)
-class SpreadRow:
-    """The latencies of one phase: `values` are in order, thinned to at most a few hundred ranks."""
-
-    phase: str
-    attempts: int
-    answered: int
-    succeeded: int
-    interval: tuple[float, float] | None
-    """95 % interval of the success rate."""
-    values: tuple[float, ...]
-    p50: float | None
-    p95: float | None
-    limits: tuple[Limit, ...]
-    outcomes: tuple[tuple[str, int], ...]
-    """What came instead of a success, the most frequent first."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The latencies of one probe, phase by phase."""
-
-    probe: str
-    vantage: str
-    rows: tuple[SpreadRow, ...]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One metric of one probe in one phase. `wanted` is empty where nothing was asked of it."""
-
-    probe: str
-    vantage: str
-    phase: str
-    metric: str
-    value: float | None
-    text: str
-    wanted: str
-    holds: bool | None
-    samples: int
-    after: float | None = None
-    """For recovery: seconds from the undo until the probe held."""
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A number of the kernel that was not the same in all four readings; None where a reading does not have it."""
-
-    name: str
-    before: float | None
-    during: float | None
-    after: float | None
-    undone: float | None
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A receipt as people read it."""
-
-    fault: str
-    kind: str
-    params: tuple[tuple[str, str], ...]
-    in_force: bool | None
-    acted: int | None
-    counts: str
-    clean: bool | None
-    cycles: int
-    undo: tuple[str, ...]
-    moved: tuple[Moved, ...]
-    moved_in_all: int
-    notes: tuple[str, ...]
-    raw: str
-    """The receipt as JSON, its beginning when it is long."""
-    raw_bytes: int
 
 
 @dataclass(frozen=True)
@@ -222,6 +39,43 @@ class Run:
     cannot_know: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     folder: str
+    comparison: Comparison | None = None
+    """Of an experiment with branches: this is the control, and each branch is a run of its own."""
+    branches: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True)
+class Brief:
+    """One run of a campaign in one line. The verdict may also be `lost` or `unfinished`."""
+
+    id: str
+    cell: str
+    seed: int
+    repeat: int
+    verdict: str
+    why: str
+    seconds: float | None
+    folder: str
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Many runs of one experiment, judged together."""
+
+    name: str
+    question: str
+    verdict: str
+    reasons: tuple[Why, ...]
+    complete: bool
+    matrix: Matrix | None
+    numbers: tuple[CellNumber, ...]
+    comparison: Comparison | None
+    threshold: Threshold | None
+    lines: tuple[Brief, ...]
+    runs: tuple[Run, ...]
+    """Some of them in full: of each cell the one that most asks for attention."""
+    cannot_know: tuple[str, ...]
+    folder: str
 
 
 @dataclass(frozen=True)
@@ -245,7 +99,5 @@ class Report:
     runs: tuple[Run, ...]
     problems: tuple[Problem, ...] = ()
     interrupted: bool = False
-    matrices: tuple[Matrix, ...] = ()
-    comparisons: tuple[Comparison, ...] = ()
-    thresholds: tuple[Threshold, ...] = ()
+    campaigns: tuple[Campaign, ...] = ()
     schema: int = SCHEMA

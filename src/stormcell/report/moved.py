@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stormcell.judge.wording import seconds as duration
-from stormcell.report.model import Moved, Proof
+from stormcell.report.evidence import Moved, Proof
 from stormcell.report.words import LINE, NAME, number, raw_json, words
 from stormcell.spec.fault import Command, Reading
 from stormcell.spec.receipt import Receipt

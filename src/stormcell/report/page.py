@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from stormcell.report.campaignpage import campaign_section
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Html, joined, raw_style, tag
 from stormcell.report.model import ORDER, Report
 from stormcell.report.runpage import run_section
-from stormcell.report.summary import comparison_section, matrix_section, table_of_runs, threshold_section
+from stormcell.report.summary import table_of_runs
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Nothing is loaded and nothing runs, whatever a guest managed to write into it."""
@@ -23,14 +24,10 @@ def page(report: Report) -> str:
         _head(report),
         tag(
             "main",
-            [matrix_section(matrix, number) for number, matrix in enumerate(report.matrices, 1)],
-            [threshold_section(threshold) for threshold in report.thresholds],
-            [comparison_section(comparison) for comparison in report.comparisons],
+            [campaign_section(campaign, number, _only(report)) for number, campaign in enumerate(report.campaigns, 1)],
             table_of_runs(report.runs) if len(report.runs) > 1 else None,
             _problems(report),
-            tag(
-                "div", [run_section(run, number, _only(report)) for number, run in enumerate(report.runs, 1)], id="runs"
-            ),
+            tag("div", _runs(report), id="runs"),
         ),
         _foot(report),
     )
@@ -48,24 +45,35 @@ def page(report: Report) -> str:
 
 
 def _only(report: Report) -> bool:
-    return len(report.runs) == 1
+    """Whether one run, or one campaign, is all there is: its name is then the page's heading."""
+    return len(report.runs) + len(report.campaigns) == 1 and not report.problems
+
+
+def _runs(report: Report) -> list[Html]:
+    return [run_section(run, f"run-{number}", _only(report)) for number, run in enumerate(report.runs, 1)]
+
+
+def _verdicts(report: Report) -> list[str]:
+    return [*(campaign.verdict for campaign in report.campaigns), *(run.verdict for run in report.runs)]
 
 
 def _headline(report: Report) -> str:
-    """The verdict in words: of one run its own, of several the worst first."""
-    if _only(report) and not report.problems:
-        return f"{report.runs[0].name}: {report.runs[0].verdict}"
-    count, total = Counter(run.verdict for run in report.runs), len(report.runs)
+    """The verdict in words: of one its own, of several the worst first."""
+    if _only(report):
+        name = report.runs[0].name if report.runs else report.campaigns[0].name
+        return f"{name}: {_verdicts(report)[0]}"
+    verdicts = _verdicts(report)
+    count, total = Counter(verdicts), len(verdicts)
+    what = "campaigns" if not report.runs else "experiments" if not report.campaigns else "experiments and campaigns"
     if total and count["survived"] == total and not report.problems:
-        return f"All {total} experiments survived"
+        return f"All {total} {what} survived"
     said = [f"{count[verdict]} {verdict}" for verdict in ORDER if count[verdict]]
     said += [f"{len(report.problems)} could not be run or read"] * bool(report.problems)
     return ", ".join(said) or "Nothing was run"
 
 
 def _head(report: Report) -> Html:
-    only = _only(report) and not report.problems
-    run = report.runs[0] if only else None
+    only = _only(report)
     surprises = sum(bool(run.surprise) for run in report.runs)
     return tag(
         "header",
@@ -76,12 +84,10 @@ def _head(report: Report) -> Html:
             tag("time", report.made.replace("T", " ").replace("Z", " UTC"), datetime=report.made),
             class_="masthead",
         ),
-        None if run else _counts(report),
-        None if run else tag("h1", _headline(report)),
-        _note(f"{surprises} came out otherwise than predicted") if surprises and not run else None,
-        _note("The batch was interrupted: experiments that had not ended are not in this report.")
-        if report.interrupted
-        else None,
+        None if only else _counts(report),
+        None if only else tag("h1", _headline(report)),
+        _note(f"{surprises} came out otherwise than predicted") if surprises and not only else None,
+        _note("It was interrupted: what had not ended is not in this report.") if report.interrupted else None,
     )
 
 
@@ -91,7 +97,7 @@ def _note(said: str) -> Html:
 
 def _counts(report: Report) -> Html:
     """One bar, as long as there are runs of each verdict."""
-    count = Counter(run.verdict for run in report.runs)
+    count = Counter(_verdicts(report))
     parts = [
         tag(
             "li",

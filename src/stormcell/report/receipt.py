@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stormcell.report.evidence import Moved, Proof
 from stormcell.report.icons import icon
 from stormcell.report.markup import Html, tag
-from stormcell.report.model import Moved, Proof
 from stormcell.report.words import NOTHING, plain
 
 SHOWN = 8

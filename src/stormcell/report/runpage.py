@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.chain import TITLES
+from stormcell.report.evidence import Link, Measured, Spread, Timeline
 from stormcell.report.figures import both, relation, spread, timeline
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Child, Html, tag
-from stormcell.report.model import Link, Measured, Run, Spread, Timeline
+from stormcell.report.model import Run
 from stormcell.report.receipt import receipts
 from stormcell.report.words import NOTHING, between
 
@@ -15,8 +16,8 @@ PHASES = {"before": "before", "under": "under the fault", "recovery": "after"}
 _SAID = {"yes": "yes", "no": "no", "unknown": "not known", "none": "not asked for"}
 
 
-def run_section(run: Run, number: int, only: bool) -> Html:
-    """The whole card. A single run's name is the page's heading."""
+def run_section(run: Run, name: str, only: bool) -> Html:
+    """The whole card, with `name` to link to. A single run's own name is the page's heading."""
     first, *more = run.reasons or ()
     heading = "h1" if only else "h2"
     return tag(
@@ -41,7 +42,7 @@ def run_section(run: Run, number: int, only: bool) -> Html:
         _part("What this run cannot know", _limits(run), True),
         _facts(run),
         class_="run",
-        id=f"run-{number}",
+        id=name,
     )
 
 

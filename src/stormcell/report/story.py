@@ -10,8 +10,9 @@ from stormcell.judge.case import Case, build
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.chain import chain
 from stormcell.report.clock import Clock
+from stormcell.report.evidence import Timeline, Why
 from stormcell.report.measured import spreads, table
-from stormcell.report.model import Run, Timeline, Why
+from stormcell.report.model import Run
 from stormcell.report.moved import proof
 from stormcell.report.timeline import timeline
 from stormcell.report.words import LINE, NAME, TEXT, number, words

@@ -9,8 +9,8 @@ from stormcell.judge.case import Case, Event
 from stormcell.judge.probes import Measurement
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.clock import Clock
+from stormcell.report.evidence import BoundLine, Dot, FaultLane, Mark, ProbeLane, Span, Timeline
 from stormcell.report.measured import LATENCIES, good
-from stormcell.report.model import BoundLine, Dot, FaultLane, Mark, ProbeLane, Span, Timeline
 from stormcell.report.words import LINE, NAME, number, words
 from stormcell.spec.plan import PlannedFault
 

@@ -6,8 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from stormcell.report.compare import Cell, Comparison, Difference, Matrix, MatrixRow, Point, Threshold
-from stormcell.report.model import Problem, Report
+from stormcell.report.compare import Cell, CellNumber, Comparison, Difference, Matrix, MatrixRow, Point, Threshold
+from stormcell.report.evidence import Why
+from stormcell.report.junit import junit
+from stormcell.report.model import Brief, Campaign, Problem, Report
 from stormcell.report.page import page
 from tests.unit.report.recorded import NAMES, everything, recorded
 
@@ -85,7 +87,7 @@ def test_what_could_not_be_run_is_told():
     root = parsed(report_of("no-names-fixed", problems=(problem,), interrupted=True))
     assert "the files are <not> the ones" in words_of(root)
     assert "1 void, 1 could not be run or read" in words_of(root.find("body/header/h1"))
-    assert "was interrupted" in words_of(root.find("body/header"))
+    assert "interrupted" in words_of(root.find("body/header"))
     assert words_of(parsed(report_of()).find("body/header/h1")) == "Nothing was run"
 
 
@@ -102,11 +104,12 @@ def test_a_colour_is_never_alone():
 
 MATRIX = Matrix(
     "Fault by delay", "fault", "delay", ("10ms", "1s"),
-    (MatrixRow("net.delay", (Cell(survived=5, interval=(0.56, 1.0)), Cell(2, 3, 1, 1, (0.1, 0.8), "few"))),
+    (MatrixRow("net.delay", (Cell(survived=5, interval=(0.56, 1.0)),
+                             Cell(2, 3, 1, 1, (0.1, 0.8), "few", ("failed", "survived"), 1))),
      MatrixRow("net.loss", (Cell(void=2), None))),
 )  # fmt: skip
 THRESHOLD = Threshold(
-    "Where checkout p95 breaks", "delay", "ms", "checkout p95 <= 500ms",
+    "Where checkout p95 breaks", "delay", "checkout p95 <= 500ms",
     (Point(10, "10 ms", 3, 0, (0.0, 0.56)), Point(500, "500 ms", 3, 1, (0.06, 0.79)), Point(2000, "2 s", 3, 3)),
     250, 500, "it breaks between 250 ms and 500 ms",
 )  # fmt: skip
@@ -120,10 +123,25 @@ COMPARISON = Comparison(
 )  # fmt: skip
 
 
-def test_a_matrix_a_threshold_and_branches_have_their_place_before_the_runs():
-    root = parsed(report_of("no-names-fixed", matrices=(MATRIX,), thresholds=(THRESHOLD,), comparisons=(COMPARISON,)))
+def test_a_campaign_has_its_matrix_threshold_and_differences_before_its_runs():
+    lines = tuple(
+        Brief(f"id-{n}", "cell", n, 1, verdict, "why <it>", 2.5, "")
+        for n, verdict in enumerate(("failed", "survived", "lost", "unfinished"))
+    )
+    number = CellNumber("cell", "web", "under", "p95", "1.2 s", "1 s to 1.4 s", 3, 30, "few")
+    campaign = Campaign(
+        "late", "How late?", "failed", (Why("cells_failed", "failed: 1 of 4 cells"),), False, MATRIX, (number,),
+        COMPARISON, THRESHOLD, lines, (recorded("no-names-fixed"),), ("one snapshot",), "",
+    )  # fmt: skip
+    root = parsed(report_of(campaigns=(campaign,)))
     told = words_of(root.find("body"))
+    assert words_of(root.find("body/main//h1")) == "late"
     assert "2 of 5 survived" in told and "1 void, 1 unknown" in told and "nothing was learnt" in told
-    assert "it breaks between 250 ms and 500 ms" in told
-    assert "+870 (+500 to +1200) ms" in told and "< 0.001" in told and "0.710" in told
-    assert told.index("cannot be said") < told.index("Held before")
+    assert "it breaks between 250 ms and 500 ms" in told and "1 s to 1.4 s" in told
+    assert "+870 ms" in told and "+500 to +1200 ms" in told and "p < 0.001" in told and "p = 0.710" in told
+    assert "4 runs: 1 failed, 1 survived, 1 lost, 1 unfinished" in told
+    assert told.index("cannot be said") < told.index("All 4 runs") < told.index("Held before")
+    counted = ET.fromstring(junit(report_of(campaigns=(campaign,))))
+    assert {name: counted.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "4", "failures": "1", "errors": "2", "skipped": "0"
+    }  # fmt: skip

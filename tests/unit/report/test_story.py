@@ -3,9 +3,10 @@
 import pytest
 
 from stormcell.report.chain import NAMES as LINKS
+from stormcell.report.evidence import Timeline
 from stormcell.report.load import load_report, load_run
 from stormcell.report.measured import MOST_VALUES
-from stormcell.report.model import Run, Timeline
+from stormcell.report.model import Run
 from stormcell.report.timeline import MOST_DOTS
 from stormcell.spec.errors import SpecError
 from tests.unit.report.recorded import DATA, NAMES, VERDICTS, everything, recorded, with_events

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from stormcell.judge.wording import percent
 from stormcell.judge.wording import seconds as duration
+from stormcell.report.evidence import Limit, Spread, SpreadRow
 from stormcell.report.figures import box, fitted, line, relation, room, sheet, text
 from stormcell.report.markup import Html, tag
 from stormcell.report.measured import LATENCIES
-from stormcell.report.model import Limit, Spread, SpreadRow
 from stormcell.report.scale import Log, log_for
 from stormcell.report.words import between
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stormcell.report.compare import Point, Threshold
-from stormcell.report.figures import box, line, sheet, text
+from stormcell.report.figures import box, line, room, sheet, text
 from stormcell.report.markup import Html, tag
 from stormcell.report.scale import Linear, Log, log_for
 
@@ -12,7 +12,6 @@ HEIGHT = 190.0
 
 def draw(found: Threshold, width: int) -> Html:
     """Points with their 95 % intervals; the stretch in which the threshold lies is shaded."""
-    narrow = width <= 600
     values = [point.value for point in found.points]
     gutter, bottom = 46.0, HEIGHT - 40
     spread = min(values, default=0) > 0 and max(values) / min(values) > 20
@@ -22,16 +21,20 @@ def draw(found: Threshold, width: int) -> Html:
     y = Linear(0, 1, bottom, 16)
     parts = [line(gutter, y.at(share), width - 8, y.at(share), "grid") for share in (0.5, 1)]
     parts += [text(gutter - 6, y.at(share) + 4, f"{share:.0%}", "tick", "end") for share in (0, 0.5, 1)]
-    parts.append(text(gutter - 6, 10, "broke", "small", "end"))
+    parts.append(text(0, 10, "of the runs broke", "small"))
     if found.low is not None and found.high is not None:
         left, right = x.at(found.low), x.at(found.high)
         parts.append(box(left, 16, max(2.0, right - left), bottom - 16, "shade"))
     for point in found.points:
         parts.append(_point(point, x, y))
     parts.append(line(gutter, bottom, width - 8, bottom, "axis"))
-    for tick in x.ticks(4 if narrow else 9):
-        parts.append(text(x.at(tick), bottom + 15, f"{tick:g}", "tick", "middle"))
-    parts.append(text(width - 8, bottom + 32, f"{found.parameter} ({found.unit})", "small", "end"))
+    taken = 0.0
+    for point in sorted(found.points, key=lambda point: point.value):
+        left = min(max(x.at(point.value) - room(point.text, 10.5) / 2, 0.0), width - room(point.text, 10.5))
+        if left >= taken:
+            parts.append(text(left, bottom + 15, point.text, "tick"))
+            taken = left + room(point.text, 10.5) + 8
+    parts.append(text(width - 8, bottom + 32, f"{found.parameter}, the values that were tried", "small", "end"))
     return sheet(width, HEIGHT, found.text, *parts)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stormcell.judge.wording import seconds as duration
+from stormcell.report.evidence import Dot, FaultLane, Mark, ProbeLane, Timeline
 from stormcell.report.figures import box, fitted, line, relation, room, sheet, text
 from stormcell.report.markup import Html, tag
-from stormcell.report.model import Dot, FaultLane, Mark, ProbeLane, Timeline
 from stormcell.report.scale import Linear, Log, log_for
 
 PHASE_HEIGHT, LANE, PLOT, GAP = 22.0, 15.0, 104.0, 15.0
