@@ -1,5 +1,6 @@
 """The report as a reader sees it: in Chromium, without a network, at two widths, light and dark."""
 
+import dataclasses
 import shutil
 from collections.abc import Iterator
 
@@ -7,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from stormcell.report.write import write
-from tests.unit.report.recorded import everything
+from tests.unit.report.recorded import campaigns, everything
 
 WIDTHS = (1400, 390)
 SCHEMES = ("light", "dark")
@@ -43,7 +44,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory) -> str:
-    return write(everything(), tmp_path_factory.mktemp("report")).html.as_uri()
+    whole = dataclasses.replace(everything(), campaigns=campaigns(tmp_path_factory.mktemp("campaigns")).campaigns)
+    return write(whole, tmp_path_factory.mktemp("report")).html.as_uri()
 
 
 @pytest.fixture
@@ -102,5 +104,5 @@ def test_a_wide_table_scrolls_inside_itself_and_a_receipt_unfolds(page, width, s
     page.locator("details summary", has_text="as JSON").first.click()
     assert page.locator("pre.raw").first.is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.locator("table a").first.click()
+    page.locator(".verdicts table a").first.click()
     assert page.evaluate("location.hash").startswith("#run-")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from stormcell.report.compare import Cell, CellNumber, Comparison, Difference, Matrix, Threshold
+from stormcell.report.evidence import Why
 from stormcell.report.figures import both, relation, threshold
 from stormcell.report.icons import MEANING, WORDS, badge, icon
 from stormcell.report.markup import Child, Html, tag
@@ -20,7 +21,7 @@ def campaign_section(campaign: Campaign, number: int, only: bool) -> list[Html]:
     """Its card, and those of its runs that are shown in full."""
     name = f"c{number}"
     known = campaign.verdict if campaign.verdict in MEANING else "unknown"
-    first, *more = campaign.reasons or ()
+    first, *more = campaign.reasons or (Why("", ""),)
     card = tag(
         "section",
         tag(
@@ -34,7 +35,7 @@ def campaign_section(campaign: Campaign, number: int, only: bool) -> list[Html]:
             else None,
             class_=f"verdict v-{known}",
         ),
-        _part(threshold_part(campaign.threshold)) if campaign.threshold else None,
+        _part(threshold_part(campaign.threshold, first.text)) if campaign.threshold else None,
         _part(matrix_part(campaign.matrix, name)) if campaign.matrix else None,
         _part(comparison_part(campaign.comparison)) if campaign.comparison else None,
         _part([tag("h3", "Numbers over all runs"), _numbers(campaign.numbers)]) if campaign.numbers else None,
@@ -101,11 +102,11 @@ def _whole(cell: Cell) -> str:
     return "void"
 
 
-def threshold_part(found: Threshold) -> Child:
-    """Where it begins to break, as a sentence and as a curve."""
+def threshold_part(found: Threshold, told: str = "") -> Child:
+    """Where it begins to break, as a curve; as a sentence, too, unless that was told already."""
     return [
         tag("h3", found.title),
-        tag("p", found.text, class_="finding"),
+        tag("p", found.text, class_="finding") if found.text != told else None,
         tag("figure", tag("figcaption", found.criterion), both(lambda width: threshold.draw(found, width))),
         tag("ul", [tag("li", said) for said in found.cautions], class_="notes") if found.cautions else None,
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.chain import TITLES
-from stormcell.report.evidence import Link, Measured, Spread, Timeline
+from stormcell.report.evidence import Link, Measured, Spread, Timeline, Why
 from stormcell.report.figures import both, relation, spread, timeline
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Child, Html, tag
@@ -18,7 +18,7 @@ _SAID = {"yes": "yes", "no": "no", "unknown": "not known", "none": "not asked fo
 
 def run_section(run: Run, name: str, only: bool) -> Html:
     """The whole card, with `name` to link to. A single run's own name is the page's heading."""
-    first, *more = run.reasons or ()
+    first, *more = run.reasons or (Why("", ""),)
     heading = "h1" if only else "h2"
     return tag(
         "section",

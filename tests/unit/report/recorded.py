@@ -9,6 +9,7 @@ no-names-fixed       void: the fault touched nothing
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +45,21 @@ def with_events(name: str, change: Any) -> Run:
     plan, receipts = read_plan(DATA / name), read_receipts(DATA / name)
     events = [change(json.loads(json.dumps(event))) for event in read_events(DATA / name / "events.jsonl")]
     return story(plan, events, receipts, judge(plan, events, receipts))
+
+
+def campaign_folder(folder: Path, name: str) -> Path:
+    """A campaign's folder with its result and one run: the others were removed since."""
+    folder.mkdir(exist_ok=True)
+    text = (Path(__file__).with_name("campaigns") / f"{name}.json").read_text().replace("FOLDER", str(folder))
+    (folder / "result.json").write_text(text)
+    (folder / "ledger.jsonl").write_text("")
+    lines = [line for cell in json.loads(text)["cells"] for line in cell["runs"]]
+    failed = next(Path(line["folder"]) for line in lines if line["verdict"] == "failed")
+    failed.parent.mkdir(parents=True)
+    shutil.copytree(DATA / "slow-database-first", failed)
+    return folder
+
+
+def campaigns(below: Path) -> Report:
+    """A matrix, and a search."""
+    return load_report([(campaign_folder(below / name, name), "") for name in ("late-web", "how-late")])

@@ -7,13 +7,13 @@ from stormcell.report.figures import box, line, room, sheet, text
 from stormcell.report.markup import Html, tag
 from stormcell.report.scale import Linear, Log, log_for
 
-HEIGHT = 190.0
+HEIGHT = 204.0
 
 
 def draw(found: Threshold, width: int) -> Html:
     """Points with their 95 % intervals; the stretch in which the threshold lies is shaded."""
     values = [point.value for point in found.points]
-    gutter, bottom = 46.0, HEIGHT - 40
+    gutter, bottom = 46.0, HEIGHT - 54
     spread = min(values, default=0) > 0 and max(values) / min(values) > 20
     x: Log | Linear = log_for(values, gutter, width - 16.0)
     if not spread:
@@ -28,18 +28,21 @@ def draw(found: Threshold, width: int) -> Html:
     for point in found.points:
         parts.append(_point(point, x, y))
     parts.append(line(gutter, bottom, width - 8, bottom, "axis"))
-    taken = 0.0
+    taken = [0.0, 0.0]
     for point in sorted(found.points, key=lambda point: point.value):
         left = min(max(x.at(point.value) - room(point.text, 10.5) / 2, 0.0), width - room(point.text, 10.5))
-        if left >= taken:
-            parts.append(text(left, bottom + 15, point.text, "tick"))
-            taken = left + room(point.text, 10.5) + 8
-    parts.append(text(width - 8, bottom + 32, f"{found.parameter}, the values that were tried", "small", "end"))
+        row = next((row for row, end in enumerate(taken) if left >= end), None)
+        if row is not None:
+            parts.append(text(left, bottom + 15 + 13 * row, point.text, "tick"))
+            taken[row] = left + room(point.text, 10.5) + 8
+    parts.append(text(width - 8, bottom + 46, f"{found.parameter}, the values that were tried", "small", "end"))
     return sheet(width, HEIGHT, found.text, *parts)
 
 
 def _point(point: Point, x: Log | Linear, y: Linear) -> Html:
-    at, share = x.at(point.value), point.broke / point.tries if point.tries else 0.0
+    at, share = x.at(point.value), point.broke / max(1, point.tries)
+    if not point.tries:
+        return tag("g", text(at, y.at(0.5) + 5, "?", "undecided", "middle"), tag("title", f"{point.text}: not known"))
     said = f"{point.text}: {point.broke} of {point.tries} broke"
     parts = [line(at, y.at(point.interval[0]), at, y.at(point.interval[1]), "whisker")] if point.interval else []
     if share > 0:
