@@ -197,6 +197,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(bench, spec, why):
 def test_the_agent_is_never_stopped_moved_or_held_to_a_limit(bench):
     agent = int(bench.run("head -1 /sys/fs/cgroup/stormcell/agent/cgroup.procs"))
     for spec in (
+        {"kind": "process.kill", "pid": agent},
         {"kind": "process.stop", "pid": agent},
         {"kind": "process.descriptors", "pid": agent},
         {"kind": "cpu.limit", "pid": agent, "percent": "10%"},
@@ -230,7 +231,8 @@ def test_a_run_is_no_target_of_its_own_fault(bench):
 
 
 def test_what_a_probe_runs_is_not_found_by_name_and_a_load_is(bench):
-    trial = bench.watched({"kind": "process.kill", "name": "sleep"}, ["sleep", "0.5"], loads=["sleep 1000"])
+    spec = {"kind": "process.kill", "name": "sleep", "schedule": {"at": "500ms", "lasts": "100ms"}}
+    trial = bench.watched(spec, ["sleep", "4"], loads=["exec sleep 1000"])
     trial.proven()
     assert trial.acted == 1
     (probe,) = (event for event in trial.events if event["event"] == "probe")
