@@ -48,8 +48,10 @@ def too_short(case: Case) -> Iterator[str]:
 def longer(case: Case) -> Iterator[str]:
     """A sentence for each fault that was in force for notably longer than asked: acts and readings take time."""
     for fault, receipt in case.begun:
-        over = [h for h in receipt.held if h.asked_s and h.had_s and h.had_s > max(
-            h.asked_s * LONGER, h.asked_s + LONGER_S)]  # fmt: skip
+        cycles = receipt.held
+        if cycles and cycles[-1].level:
+            cycles = cycles[:-1]  # a ramp keeps its last value until the undo step
+        over = [held for held in cycles if held.asked_s and held.had_s and held.had_s > _notable(held.asked_s)]
         if over:
             most = max(over, key=lambda held: (held.had_s or 0) / (held.asked_s or 1))
             count = f"{len(over)} of {len(receipt.held)} times" if len(receipt.held) > 1 else "once"
@@ -57,6 +59,10 @@ def longer(case: Case) -> Iterator[str]:
                 f"{case.called(fault)} was longer in force than asked ({count}; {_which(most)}: asked "
                 f"{seconds(most.asked_s or 0)}, had {seconds(most.had_s or 0)}): acts and readings take their time."
             )
+
+
+def _notable(asked: float) -> float:
+    return max(asked * LONGER, asked + LONGER_S)
 
 
 def _which(held: Held) -> str:

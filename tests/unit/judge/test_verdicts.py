@@ -11,6 +11,7 @@ from stormcell.judge import verdict as verdict_module
 from stormcell.judge.rules import RULES, STOPS
 from stormcell.judge.verdict import judge
 from stormcell.spec.plan import Plan
+from stormcell.spec.receipt import Held
 from stormcell.spec.verdict import Prediction, Result, Verdict
 from tests.unit.judge.judge_story import ROWS, SURVIVES, WEB, Story, answers, guest_plan, receipt
 from tests.unit.judge.verdict_rows import (
@@ -114,6 +115,11 @@ def test_how_long_it_was_in_force_is_told() -> None:
     assert "time 2, was for 2.4 s in force; 5 s were asked" in judge(*held((5, 5.1), (5, 2.4))).reasons[0].text
     (said,) = [s for s in judge(*held((0.1, 0.6), (0.1, 0.7))).cannot_know if "longer in force" in s]
     assert "(2 of 2 times; time 2: asked 100 ms, had 700 ms)" in said
+
+
+def test_the_last_level_of_a_ramp_stays_until_the_undo_and_that_is_no_delay() -> None:
+    levels = (Held(level="delay 1ms", asked_s=1, had_s=1.1), Held(cycle=1, level="delay 9ms", asked_s=1, had_s=9))
+    assert not [s for s in judge(*with_receipt(held=levels)).cannot_know if "longer in force" in s]
 
 
 def test_a_fault_that_has_a_name_is_called_by_it() -> None:
