@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,16 @@ from stormcell.machine.host import tool
 from stormcell.spec.errors import HostError, NoSpace
 
 NO_ROOM = {28: "no space left on the device", 122: "disk quota exceeded"}
+
+
+@contextmanager
+def writing(what: str, where: Path) -> Iterator[None]:
+    """Around writes of ours. An OSError becomes NoSpace or HostError with the sentence `what`."""
+    try:
+        yield
+    except OSError as error:
+        kind = NoSpace if error.errno in NO_ROOM else HostError
+        raise kind(what, where=str(where), detail=str(error)) from error
 
 
 def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow2"], *, size: int) -> None:
@@ -22,18 +34,14 @@ def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     if done.returncode:
-        raise HostError("the disk overlay cannot be made", where=str(path), detail=done.stderr)
+        kind = NoSpace if "No space left" in done.stderr or "quota exceeded" in done.stderr else HostError
+        raise kind("the disk overlay cannot be made", where=str(path), detail=done.stderr)
     path.chmod(0o600)
 
 
 def copy_overlay(seed: Path, path: Path) -> None:
     """Copy a template's empty overlay (about 200 KB) to a new private file. Raises NoSpace, HostError."""
-    try:
-        with seed.open("rb") as source:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise NoSpace("the sandbox's disk cannot be made", where=str(path), detail=str(error)) from error
-        raise HostError("the sandbox's disk cannot be made", where=str(path), detail=str(error)) from error
+    with writing("the sandbox's disk cannot be made", path), seed.open("rb") as source:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormcell.machine.capture import Capture
-from stormcell.machine.disk import copy_overlay
+from stormcell.machine.disk import copy_overlay, writing
 from stormcell.machine.durable import lock
 from stormcell.machine.machine import Machine
 from stormcell.sandbox import admission, layers
@@ -71,7 +71,8 @@ async def fork(
         record = await _flat(link.machine, link.folder, record, template)
         memory = memory_file(record.memory, link.folder, template, home)
         base = record.memory
-        layer = layers.new_layer(home.state)
+        with writing("the fork's folder cannot be made", layers.folder_of(home.state)):
+            layer = layers.new_layer(home.state)
         nursery = Nursery(template, wishes, home, base, (*record.layers, layer.name), record.id, count)
         waiting = asyncio.create_task(nursery.prepare(children))
         try:
@@ -182,12 +183,14 @@ async def freeze(
         overlay.unlink(missing_ok=True)  # of a fork that was killed before its machine had it
         copy_overlay(seed, overlay)
     except BaseException:
+        (folder / next_disk(record)).unlink(missing_ok=True)
         await to_the_end(asyncio.to_thread(shutil.rmtree, layer, ignore_errors=True))
         raise
     before, record = record, dataclasses.replace(record, disk=overlay.name, layers=(*record.layers, layer.name))
-    record.write(folder)
-    (folder / STANDING).touch(mode=0o600)
     try:
+        with writing("the sandbox's record cannot be written", folder):
+            record.write(folder)
+            (folder / STANDING).touch(mode=0o600)
         capture = await machine.capture(memory, layer / "state", overlay)
     except BaseException:
         await to_the_end(_unfreeze(machine, folder, before, overlay, layer))
@@ -219,9 +222,9 @@ async def _unfreeze(machine: Machine, folder: Path, before: Record, overlay: Pat
     except StormcellError:
         return  # it ended; the record is right either way, and gc takes what is left
     if active != overlay:
-        before.write(folder)
         overlay.unlink(missing_ok=True)
         shutil.rmtree(layer, ignore_errors=True)
+        before.write(folder)
 
 
 async def step_clock(link: Link, capture: Capture) -> None:

@@ -8,6 +8,7 @@ another boot is over anyway.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -112,3 +113,8 @@ def claim(folder: Path, reason: str, *, only_overdue: bool) -> bool:
             return True
     except FileNotFoundError:
         return True
+    except OSError as error:
+        # a lease that is written in place needs no room, so there was none, and nobody can renew it
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        raise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormcell.machine.channel import Channel, Identity, Orphan
-from stormcell.machine.disk import copy_overlay
+from stormcell.machine.disk import copy_overlay, writing
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import AGENT_PORTS, Forward
 from stormcell.machine.sockets import Slot, connect
@@ -86,28 +86,29 @@ def begin(
     """The folder with its lease and record, complete from the moment that it has its name; no process yet."""
     name, here = new_id(), ProcessRef.here()
     making = home.sandboxes / making_name(name, here)
-    making.mkdir(mode=0o700)
-    try:
-        lease.begin(making, wishes.ttl_seconds)
-        Record(
-            id=name,
-            template=template.digest,
-            template_name=template.name,
-            state="creating",
-            ttl_seconds=wishes.ttl_seconds,
-            owner=here,
-            metadata=wishes.metadata,
-            open_ports=wishes.open_ports,
-            raw=wishes.raw,
-            layers=layers,
-            memory=memory,
-            parent=parent,
-            snapshot=snapshot,
-        ).write(making)
-        making.rename(home.sandboxes / name)
-    except BaseException:
-        remove(making, "its making failed")
-        raise
+    with writing("the sandbox's folder cannot be made", making):
+        making.mkdir(mode=0o700)
+        try:
+            lease.begin(making, wishes.ttl_seconds)
+            Record(
+                id=name,
+                template=template.digest,
+                template_name=template.name,
+                state="creating",
+                ttl_seconds=wishes.ttl_seconds,
+                owner=here,
+                metadata=wishes.metadata,
+                open_ports=wishes.open_ports,
+                raw=wishes.raw,
+                layers=layers,
+                memory=memory,
+                parent=parent,
+                snapshot=snapshot,
+            ).write(making)
+            making.rename(home.sandboxes / name)
+        except BaseException:
+            remove(making, "its making failed")
+            raise
     return home.sandboxes / name
 
 
@@ -169,7 +170,8 @@ async def go_on(machine: Machine, folder: Path, origin: Origin, wishes: Wishes, 
         await watched
         owner = None if wishes.detached else record.owner
         record = dataclasses.replace(record, state="running", owner=owner, ports=ports)
-        record.write(folder)
+        with writing("the sandbox's record cannot be written", folder):
+            record.write(folder)
         mark("recorded")
     except BaseException:
         await asyncio.wait({watched})

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stormcell.machine.disk import writing
 from stormcell.machine.durable import fsync_path, publish, write_atomically
 from stormcell.machine.pages import PAGE, Pages
 from stormcell.sandbox import layers
@@ -87,10 +88,11 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
     new = private_folder(folder_of(home)) / f".new-{name}-{here.pid}-{here.start_time}"
     async with link.activity.work(), layers.held(home.state), alone(link.folder):
         record = latest(record, link.folder)
-        new.mkdir(mode=0o700)
         try:
+            with writing("the snapshot's folder cannot be made", new):
+                new.mkdir(mode=0o700)
+                layer = layers.new_layer(home.state)
             memory = memory_file(record.memory, link.folder, template, home)
-            layer = layers.new_layer(home.state)
             frozen = await freeze(link.machine, link.folder, record, template, memory, layer)
             stepped = asyncio.create_task(step_clock(link, frozen.capture))
             (layer / "state").rename(new / _STATE)
@@ -110,7 +112,8 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
                     "connected": list(frozen.capture.connected),
                     "runs": [list(run) for run in frozen.capture.pages.runs],
                 }
-                await asyncio.to_thread(_write, home, new, final, about, frozen.capture.pages)
+                with writing("the snapshot cannot be written", new):
+                    await asyncio.to_thread(_write, home, new, final, about, frozen.capture.pages)
             finally:
                 frozen.capture.pages.close()
                 await stepped

@@ -9,7 +9,7 @@ import pytest
 from stormcell import Sandbox
 from stormcell.sandbox import layers, snapshots
 from stormcell.sandbox.record import Record
-from stormcell.spec.errors import HostError, SnapshotBroken, SnapshotNotFound, SpecError
+from stormcell.spec.errors import SnapshotBroken, SnapshotNotFound, SpecError
 
 
 @pytest.fixture
@@ -112,20 +112,3 @@ def test_names_are_checked_and_never_taken_twice(parent):
         parent.snapshot("once")
     with pytest.raises(SnapshotNotFound, match="did you mean 'once'"):
         Sandbox.restore("onec")
-
-
-def test_a_disk_without_room_leaves_the_sandbox_as_it_was(parent, home, monkeypatch):
-    filled(parent)
-    record = Record.read(parent.folder)
-
-    def full(*_):
-        raise HostError("no room", detail="ENOSPC")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_write", full)
-        with pytest.raises(HostError):
-            parent.snapshot("full")
-    assert snapshots.names(home) == []
-    assert parent.exec("cat /root/file").text == "disk\n"
-    assert record is not None
-    parent.snapshot("full")
