@@ -186,7 +186,10 @@ class AsyncSandbox:
         wishes = Wishes.checked(given, metadata, self.record.open_ports, raw, detached)
         if self._link.gone:
             raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
-        self.record, made = await forking.fork(self._link, self.record, number, wishes, mark)
+        try:
+            made = await forking.fork(self._link, self.record, number, wishes, mark)
+        finally:
+            self.record = forking.latest(self.record, self.folder)
         children = [type(self)._of(each) for each in made]
         return children[0] if count is None else children
 
@@ -197,8 +200,10 @@ class AsyncSandbox:
         """
         if self._link.gone:
             raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
-        self.record, saved = await snapshots.save(self._link, self.record, name, metadata)
-        return saved
+        try:
+            return await snapshots.save(self._link, self.record, name, metadata)
+        finally:
+            self.record = forking.latest(self.record, self.folder)
 
     # -- commands -------------------------------------------------------------------------------------------------
 

@@ -54,10 +54,8 @@ class Frozen:
     """Of the sandbox itself, from here on."""
 
 
-async def fork(
-    link: Link, record: Record, count: int, wishes: Wishes, mark: Mark = lambda _: None
-) -> tuple[Record, list[Made]]:
-    """`count` children, all or none, and the record of the parent from here on.
+async def fork(link: Link, record: Record, count: int, wishes: Wishes, mark: Mark = lambda _: None) -> list[Made]:
+    """`count` children, all or none. The parent has another record from here on, whether this succeeds or not.
 
     Raises SandboxError that says which of them failed and why; the parent goes on in any case, unless it ended itself.
     """
@@ -93,7 +91,7 @@ async def fork(
         finally:
             frozen.capture.pages.close()
             (layer / "state").unlink(missing_ok=True)
-    return frozen.record, made
+    return made
 
 
 class Nursery:

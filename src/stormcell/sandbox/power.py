@@ -40,6 +40,7 @@ async def boot(link: Link, record: Record, timeout: float) -> Record:
                 "the machine still runs", where=record.id, rule="only a machine that ended is booted again"
             )
         home = Home.current()
+        record = Record.read(link.folder) or record  # another process may have forked it
         template = Store(home).open(record.template)
         (link.folder / "memory").unlink(missing_ok=True)
         forwards = tuple(Forward(name, port, record.ports[name]) for name, port in record.open_ports.items())

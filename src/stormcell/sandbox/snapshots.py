@@ -71,8 +71,8 @@ def folder_of(home: Home) -> Path:
     return home.state / "snapshots"
 
 
-async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str] | None) -> tuple[Record, Snapshot]:
-    """Save this moment of a sandbox, which goes on; its record from here on, and what was saved.
+async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str] | None) -> Snapshot:
+    """Save this moment of a sandbox, which goes on with another record from here on.
 
     Raises SpecError for a name that is none or is taken, HostError, NoSpace, MachineError; a failure leaves nothing.
     """
@@ -120,7 +120,7 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
         except BaseException:
             await to_the_end(asyncio.to_thread(shutil.rmtree, new, ignore_errors=True))
             raise
-    return frozen.record, read(home, name)
+    return read(home, name)
 
 
 def _write(home: Home, new: Path, final: Path, about: dict[str, Any], pages: Pages) -> None:
