@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from stormcell.report.compare import Cell, CellNumber, Comparison, Difference, Matrix, Threshold
+from stormcell.report.compare import Cell, CellNumber, Matrix, Threshold
 from stormcell.report.evidence import Why
 from stormcell.report.figures import both, relation, threshold
 from stormcell.report.icons import MEANING, WORDS, badge, icon
-from stormcell.report.markup import Child, Html, tag
+from stormcell.report.markup import Child, Html, joined, tag
 from stormcell.report.model import ORDER, Brief, Campaign
-from stormcell.report.runpage import PHASES, run_section, scroll
+from stormcell.report.runpage import PHASES, run_sections
+from stormcell.report.tables import comparison_part, scroll
 from stormcell.report.words import NOTHING, between
 
 MOST_LINES = 400
@@ -44,9 +45,9 @@ def campaign_section(campaign: Campaign, number: int, only: bool) -> list[Html]:
         class_="run",
         id=name,
     )
-    shown = [run_section(run, f"{name}-run-{place}", False) for place, run in enumerate(campaign.runs, 1)]
+    shown = [run_sections(run, f"{name}-run-{place}", False) for place, run in enumerate(campaign.runs, 1)]
     said = f"{campaign.name}: {len(shown)} of {len(campaign.lines)} runs in full, the worst of each cell"
-    return [card, tag("p", said, class_="divider"), *shown] if shown else [card]
+    return [card, tag("p", said, class_="divider"), joined(shown)] if shown else [card]
 
 
 def _part(inside: Child) -> Html:
@@ -110,44 +111,6 @@ def threshold_part(found: Threshold, told: str = "") -> Child:
         tag("figure", tag("figcaption", found.criterion), both(lambda width: threshold.draw(found, width))),
         tag("ul", [tag("li", said) for said in found.cautions], class_="notes") if found.cautions else None,
     ]
-
-
-def comparison_part(found: Comparison) -> Child:
-    """Each branch against the control that was forked from the same instant; or cells of a matrix."""
-    heads = ("", "metric", "difference (95 %)", "differs", "measured", "compared with")
-    body = [_difference(row) for row in found.rows]
-    table = tag(
-        "table",
-        tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
-        tag("tbody", body),
-        class_="metrics",
-    )
-    return [
-        tag("h3", found.title),
-        tag("p", f"Forked from one instant: {found.moment}. The control, without a fault: ", badge(found.control))
-        if found.moment
-        else None,
-        scroll(table, found.title),
-        tag("p", found.test, class_="small"),
-    ]
-
-
-def _difference(row: Difference) -> Html:
-    differs: Child = [icon("unknown"), " cannot be said"]
-    if row.deviates is not None:
-        differs = [icon("no"), tag("b", " yes")] if row.deviates else [icon("yes"), " not more than chance"]
-    ends = f"{row.low:+.4g} to {row.high:+.4g} {row.unit}" if row.low is not None and row.high is not None else ""
-    difference = NOTHING if row.difference is None else f"{row.difference:+.4g} {row.unit}".strip()
-    p = "" if row.p is None else f"p {'< 0.001' if row.p < 0.001 else f'= {row.p:.3f}'}"
-    return tag(
-        "tr",
-        tag("th", relation(row.branch), tag("small", badge(row.verdict), f" {row.fault}"), scope="row"),
-        tag("td", row.metric, tag("small", row.samples)),
-        tag("td", tag("b", difference), tag("small", ends) if ends else None),
-        tag("td", differs, tag("small", row.note or p) if row.note or p else None),
-        tag("td", row.measured),
-        tag("td", relation(row.control), class_="wrapped"),
-    )
 
 
 def _numbers(numbers: tuple[CellNumber, ...]) -> Html:

@@ -42,7 +42,9 @@ def _by_experiment(runs: Iterable[Run]) -> dict[str, list[Run]]:
 def _suite(name: str, runs: list[Run]) -> ET.Element:
     suite = ET.Element("testsuite")
     for number, run in enumerate(runs, 1):
-        suite.append(_case(run, f"{run.name} ({number})" if len(runs) > 1 else run.name))
+        called = f"{run.name} ({number})" if len(runs) > 1 else run.name
+        suite.append(_case(run, called))
+        suite.extend(_case(branch.run, f"{called}, branch {branch.name}") for branch in run.branches)
     _count(suite, name=name, time=sum(run.seconds for run in runs), timestamp=runs[0].began.removesuffix("Z"))
     _property(suite, runs[0])
     return suite

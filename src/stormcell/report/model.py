@@ -39,9 +39,20 @@ class Run:
     cannot_know: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     folder: str
+    branches: tuple[Branch, ...] = ()
+    """Of an experiment with branches: the control first. The run itself is then the way to the moment of the fork."""
     comparison: Comparison | None = None
-    """Of an experiment with branches: this is the control, and each branch is a run of its own."""
-    branches: tuple[Run, ...] = ()
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One fork of the same instant."""
+
+    name: str
+    control: bool
+    deviates: bool | None
+    """Whether it differs from the control by more than chance. None: that cannot be said."""
+    run: Run
 
 
 @dataclass(frozen=True)

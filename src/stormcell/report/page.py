@@ -9,7 +9,7 @@ from stormcell.report.campaignpage import campaign_section
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Html, joined, raw_style, tag
 from stormcell.report.model import ORDER, Report
-from stormcell.report.runpage import run_section
+from stormcell.report.runpage import run_sections
 from stormcell.report.summary import table_of_runs
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -49,8 +49,8 @@ def _only(report: Report) -> bool:
     return len(report.runs) + len(report.campaigns) == 1 and not report.problems
 
 
-def _runs(report: Report) -> list[Html]:
-    return [run_section(run, f"run-{number}", _only(report)) for number, run in enumerate(report.runs, 1)]
+def _runs(report: Report) -> list[list[Html]]:
+    return [run_sections(run, f"run-{number}", _only(report)) for number, run in enumerate(report.runs, 1)]
 
 
 def _verdicts(report: Report) -> list[str]:

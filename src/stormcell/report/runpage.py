@@ -8,16 +8,24 @@ from stormcell.report.evidence import Link, Measured, Spread, Timeline, Why
 from stormcell.report.figures import both, relation, spread, timeline
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Child, Html, tag
-from stormcell.report.model import Run
+from stormcell.report.model import Branch, Run
 from stormcell.report.receipt import receipts
+from stormcell.report.tables import comparison_part, scroll
 from stormcell.report.words import NOTHING, between
 
 PHASES = {"before": "before", "under": "under the fault", "recovery": "after"}
 _SAID = {"yes": "yes", "no": "no", "unknown": "not known", "none": "not asked for"}
 
 
-def run_section(run: Run, name: str, only: bool) -> Html:
-    """The whole card, with `name` to link to. A single run's own name is the page's heading."""
+def run_sections(run: Run, name: str, only: bool) -> list[Html]:
+    """The whole card, with `name` to link to, and one for each branch. A single run's name is the page's heading."""
+    return [
+        _section(run, name, only),
+        *(_section(branch.run, f"{name}-{place}", False) for place, branch in enumerate(run.branches, 1)),
+    ]
+
+
+def _section(run: Run, name: str, only: bool) -> Html:
     first, *more = run.reasons or (Why("", ""),)
     heading = "h1" if only else "h2"
     return tag(
@@ -34,8 +42,10 @@ def run_section(run: Run, name: str, only: bool) -> Html:
             _prediction(run),
             class_=f"verdict v-{run.verdict if run.verdict in MEANING else 'unknown'}",
         ),
-        _chain(run.chain),
-        _part("Timeline", _timeline(run.timeline), run.timeline is not None),
+        _chain(run.chain) if not run.branches else None,
+        _part("Branches of one instant", _branches(run.branches, name), bool(run.branches)),
+        _comparison(run),
+        _part("Until the fork" if run.branches else "Timeline", _timeline(run.timeline), run.timeline is not None),
         _part("Latencies before, under and after", [_spread(item) for item in run.spreads], bool(run.spreads)),
         _part("What was measured", _table(run.measured), bool(run.measured)),
         _part("Receipts: what the kernel said", receipts(run.proofs), bool(run.proofs)),
@@ -48,6 +58,32 @@ def run_section(run: Run, name: str, only: bool) -> Html:
 
 def _part(title: str, inside: Child, there: bool) -> Html | None:
     return tag("div", tag("h3", title), inside, class_="part") if there else None
+
+
+def _branches(branches: tuple[Branch, ...], name: str) -> Html:
+    """The differential verdict: who differs from the control, and how each came out."""
+    said = {
+        True: [icon("no"), " differs"],
+        False: [icon("yes"), " not more than chance"],
+        None: [icon("none"), " not said"],
+    }
+    heads = [tag("th", head, scope="col") for head in ("branch", "verdict", "from the control", "why")]
+    rows = [
+        tag(
+            "tr",
+            tag("th", tag("a", branch.name, href=f"#{name}-{place}"), scope="row"),
+            tag("td", badge(branch.run.verdict)),
+            tag("td", "is the control: no fault" if branch.control else said[branch.deviates]),
+            tag("td", relation(branch.run.reasons[0].text) if branch.run.reasons else None, class_="wrapped"),
+        )
+        for place, branch in enumerate(branches, 1)
+    ]
+    table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="metrics")
+    return scroll(table, "Branches")
+
+
+def _comparison(run: Run) -> Html | None:
+    return tag("div", comparison_part(run.comparison), class_="part") if run.comparison else None
 
 
 def _prediction(run: Run) -> Html:
@@ -161,8 +197,3 @@ def _facts(run: Run) -> Html:
     rows = [tag("div", tag("dt", name), tag("dd", said)) for name, said in told]
     again = tag("p", "Judge it again: ", tag("code", f"stormcell judge {run.folder}"), class_="small")
     return tag("div", tag("dl", rows, class_="facts"), again if run.folder else None, class_="part")
-
-
-def scroll(inside: Html, label: str) -> Html:
-    """Something wide that scrolls inside itself, also by keyboard."""
-    return tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=label)

@@ -1,5 +1,6 @@
 """The page: well-formed, complete in itself, the verdict before everything else."""
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -9,7 +10,7 @@ import pytest
 from stormcell.report.compare import Cell, CellNumber, Comparison, Difference, Matrix, MatrixRow, Point, Threshold
 from stormcell.report.evidence import Why
 from stormcell.report.junit import junit
-from stormcell.report.model import Brief, Campaign, Problem, Report
+from stormcell.report.model import Branch, Brief, Campaign, Problem, Report
 from stormcell.report.page import page
 from tests.unit.report.recorded import NAMES, everything, recorded
 
@@ -145,3 +146,22 @@ def test_a_campaign_has_its_matrix_threshold_and_differences_before_its_runs():
     assert {name: counted.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
         "tests": "4", "failures": "1", "errors": "2", "skipped": "0"
     }  # fmt: skip
+
+
+def test_branches_stand_beside_their_control_with_what_differs_first():
+    control, other = recorded("late-by-turns"), recorded("slow-database-first")
+    branches = (Branch("control", True, None, control), Branch("dark", False, True, other))
+    whole = dataclasses.replace(other, branches=branches, comparison=COMPARISON, proofs=(), spreads=())
+    report = dataclasses.replace(report_of("no-names-fixed"), runs=(whole, recorded("no-names-fixed")))
+    root = parsed(report)
+    told = words_of(root.find("body"))
+    assert "Branches of one instant" in told and "is the control: no fault" in told and "Until the fork" in told
+    assert told.index("Branches of one instant") < told.index("+870 ms") < told.index("Until the fork")
+    assert len(root.findall(".//section[@class='run']")) == 4
+    ids = {element.get("id") for element in root.iter()}
+    assert {(link.get("href") or "")[1:] for link in root.iter("a")} <= ids
+    names = [case.get("name") for case in ET.fromstring(junit(report)).iter("testcase")]
+    assert names == [
+        "slow-database-first", "slow-database-first, branch control", "slow-database-first, branch dark",
+        "no-names-fixed",
+    ]  # fmt: skip
