@@ -44,7 +44,7 @@ def refused(tmp_path):
         ("delay: 100ms", "delay: -100ms", ["x.yaml:7", "out of range"]),
         ("delay: 100ms", "delay: 100parsec", ["x.yaml:7", "is no unit"]),
         ("device: lo", "device: 'lo; rm -rf /'", ["x.yaml:7"]),
-        ("exit_code: 0", "exitcode: 0", ["x.yaml:4", "did you mean 'exit_code'?"]),
+        ("exit_code: 0", "exitcode: 0", ["x.yaml:6", "did you mean 'exit_code'?"]),
         ("    expect: {exit_code: 0}\n", "", ["x.yaml:4", "has no tolerance"]),
         ("template: base", "template: bsae", ["did you mean 'base'?"]),
         ("template: base", "template: ./nowhere.yaml", ["x.yaml:2", "is not there"]),
