@@ -289,3 +289,38 @@ def test_gc_finds_what_a_killed_create_left(home, sandbox):
     assert item["gone"] is True
     assert not (home.sandboxes / name).exists()
     assert run("exec", sandbox, "true").returncode == 0
+
+
+def test_fork_and_snapshot(sandbox):
+    run("exec", sandbox, "--", "sh", "-c", "echo warmed > /run/state")
+    forked = run("fork", sandbox, "-n", "2", "--meta", "n=1", "--json")
+    assert forked.returncode == 0, forked.stderr
+    children = json.loads(forked.stdout)
+    assert [child["parent"] for child in children] == [sandbox, sandbox]
+    saved = run("snapshot", sandbox, "mine", "--json")
+    assert saved.returncode == 0, saved.stderr
+    about = json.loads(saved.stdout)
+    assert (about["name"], about["parent"], len(about["digest"])) == ("mine", sandbox, 64)
+    restored = json.loads(run("create", "--snapshot", "mine", "--json").stdout)
+    assert restored["snapshot"] == "mine"
+    ids = [*(child["id"] for child in children), restored["id"]]
+    for name in ids:
+        assert run("exec", name, "--", "cat", "/run/state").stdout == b"warmed\n"
+    assert all(name in run("list").stdout.decode() for name in ids)
+
+    def snapshot(*words):
+        return subprocess.run([PROGRAM[0], "snapshot", *words], capture_output=True, text=True, timeout=280)
+
+    assert "mine" in snapshot("list").stdout
+    assert snapshot("show", "mine", "--verify").returncode == 0
+    refused = subprocess.run([PROGRAM[0], "template", "rm", "base"], capture_output=True, text=True, timeout=280)
+    assert refused.returncode == 3
+    assert "stormcell snapshot rm mine" in refused.stderr
+    assert run("snapshot", sandbox, "mine").returncode == 2
+    assert run("create", "--snapshot", "mine", "--template", "base").returncode == 2
+    assert run("create", "--snapshot", "other").returncode == 2
+    assert run("fork", sandbox, "-n", "0").returncode == 2
+    assert run("kill", *ids).returncode == 0
+    assert snapshot("rm", "mine").returncode == 0
+    assert snapshot("rm", "mine").returncode == 2
+    assert json.loads(snapshot("list", "--json").stdout) == []
