@@ -28,23 +28,23 @@ _CODE = bytes.fromhex(
     "53 4889fb"  # push rbx; mov rbx, rdi
     "b80e000000 bf02000000 488d7320 488d5318 41ba08000000 0f05"  # rt_sigprocmask(SIG_SETMASK, all, old, 8)
     "b8b3010000 488b3b be58000000 0f05"  # clone3(thread)
-    "4885c0 7441 7903 894328"  # 0: thread; error: pid = error
+    "4885c0 7448 790a 894328 c7432c01000000"  # 0: thread; error: pid = error, over = 1
     "837b2800 7518"  # wait: pid is there: done
     "b8ca000000 488d7b28 be80000000 31d2 4c8d5338 0f05 ebe2"  # futex(pid, FUTEX_WAIT_PRIVATE, 0, 1 ms); wait
     "b80e000000 bf02000000 488d7318 31d2 41ba08000000 0f05"  # done: rt_sigprocmask(SIG_SETMASK, old, NULL, 8)
     "48634328 5b c3"  # return pid
     "b8b3010000 488b7b08 be58000000 0f05"  # thread: clone3(child); returns when the child is the program, or gone
-    "4885c0 740e 7903 894328"  # 0: child; error: pid = error
-    "31ff b83c000000 0f05"  # exit(0)
+    "4885c0 7415 7903 894328"  # 0: child; error: pid = error
+    "c7432c01000000 31ff b83c000000 0f05"  # over = 1; exit(0)
     "4c8b6310"  # child: r12 = calls
     "498b0424 498b7c2408 498b742410 498b542418 4d8b542420 4d8b442428 4d8b4c2430 0f05"  # next: the call
     "49890424 4885c0 7918 49837c243800 7510"  # its result; not negative, or tolerated: ok
     "4c896330 bf7f000000 b8e7000000 0f05"  # failed = this call; exit_group(127)
     "4983c440 ebb5"  # ok: next
 )
-_HEADER = struct.Struct("<QQQ QQ qQ qq")
-"""thread's and child's clone_args, calls; old and full signal mask; pid, failed call; 1 ms as a timespec."""
-_PID_AT, _FAILED_AT = 40, 48
+_HEADER = struct.Struct("<QQQ QQ iiQ qq")
+"""thread's and child's clone_args, calls; old and full signal mask; pid, over, failed call; 1 ms as a timespec."""
+_PID_AT, _OVER_AT, _FAILED_AT = 40, 44, 48
 _CLONE = struct.Struct("<11Q")  # struct clone_args, linux/sched.h
 _CALL = struct.Struct("<8Q")
 _VM, _FS, _FILES, _SIGHAND, _PIDFD, _VFORK = 0x100, 0x200, 0x400, 0x800, 0x1000, 0x4000
@@ -76,13 +76,18 @@ class Program:
 
 @dataclass(frozen=True)
 class Launched:
-    """A child under way. Keep it until the child is the program or gone: it works with the memory of this object."""
+    """A child under way. The launcher keeps its memory, which child and thread work with, until both are over."""
 
     pid: int
     pidfd: int
     _memory: ctypes.Array[ctypes.c_char]
     _calls: int
     _stages: Sequence[str]
+
+    @property
+    def over(self) -> bool:
+        """The child is the program, or gone, and nobody uses the memory any more."""
+        return bool(struct.unpack_from("<i", self._memory, _OVER_AT)[0])
 
     def failure(self) -> tuple[str, int] | None:
         """The stage and errno that the child failed with; None when it became the program. Ask when it is over."""
@@ -105,6 +110,7 @@ class Launcher:
     """Raises OSError where this cannot be done: another processor, memory that may not hold code."""
 
     def __init__(self) -> None:
+        self._under_way: list[Launched] = []
         if platform.machine() != "x86_64":
             raise OSError(errno.ENOSYS, "machine code for x86-64 alone")
         self._code = mmap.mmap(-1, _PAGE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -157,7 +163,7 @@ class Launcher:
         flags = _VM | _VFORK | _PIDFD | _PARENT_SETTID | _CLEAR_SIGHAND | (_INTO_CGROUP if cgroup >= 0 else 0)
         pidfd_at = calls_at - 8
         pieces = [
-            _HEADER.pack(self._thread, base + clone_at, base + calls_at, 0, 2**64 - 1, 0, 0, 0, 1_000_000),
+            _HEADER.pack(self._thread, base + clone_at, base + calls_at, 0, 2**64 - 1, 0, 0, 0, 0, 1_000_000),
             _CLONE.pack(flags, base + pidfd_at, 0, base + _PID_AT, signal.SIGCHLD, 0, 0, 0, 0, 0, max(cgroup, 0)),
             bytes(8),
             _CALL.pack(_FUTEX, base + _PID_AT, _WAKE_PRIVATE, 1, 0, 0, 0, 1),
@@ -173,10 +179,12 @@ class Launcher:
         whole = b"".join(pieces)
         ctypes.memmove(base, whole, len(whole))
         pid = self._run(base)
+        (pidfd,) = struct.unpack_from("<i", memory, pidfd_at)
+        launched = Launched(pid, pidfd, memory, calls_at, stages)
+        self._under_way = [launched, *(earlier for earlier in self._under_way if not earlier.over)]
         if pid < 0:
             raise OSError(-pid, os.strerror(-pid))
-        (pidfd,) = struct.unpack_from("<i", memory, pidfd_at)
-        return Launched(pid, pidfd, memory, calls_at, stages)
+        return launched
 
 
 class _Texts:

@@ -88,9 +88,9 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
         "-object", f"memory-backend-file,id=mem,size={shape.memory_mib}M,mem-path={comma(spec.memory)},share={share}",
         # the guest's end stops the machine instead of ending QEMU: its console and its reason are still to be read
         "-action", "reboot=shutdown,shutdown=pause,panic=pause",
-        "-kernel", str(spec.kernel),
-        "-initrd", str(spec.initrd),
-        "-append", command_line(spec, tsc_khz),
+        # QEMU reads both into memory of its own, 14 MB for each machine; what goes on from a state never asks for them
+        *([] if incoming else ["-kernel", str(spec.kernel), "-initrd", str(spec.initrd)]),
+        *([] if incoming else ["-append", command_line(spec, tsc_khz)]),
         "-chardev", f"ringbuf,id=console,size={CONSOLE_BYTES}",
         "-serial", "chardev:console",
         "-device", "pvpanic",

@@ -100,6 +100,9 @@ class Machine:
         machine._forwards = spec.forwards
         try:
             machine._monitor = await Monitor.open(folder, machine._on_event)
+            if incoming:
+                # here and not in `load`, which others wait for: QEMU takes 10 us for each byte of a command
+                await machine._monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
         except BaseException as error:
             await machine.given_up()
             if (explained := machine.explained(error)) is not error:
@@ -155,7 +158,6 @@ class Machine:
         finally:
             os.close(fd)
         done = self._log.expect(_migration_over)
-        await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
         await monitor.execute("migrate-incoming", {"uri": "fd:state"})
         await self._migration(done, "the saved state cannot be loaded")
 

@@ -111,6 +111,7 @@ def test_no_child_is_an_errno(launcher: Launcher) -> None:
     with Path(os.devnull).open() as file, pytest.raises(OSError) as raised:
         launcher.start(Program([b"true"], b"/", {}, [b"/bin"]), (7, 8, 9), file.fileno())  # no cgroup at all
     assert raised.value.errno == errno.EBADF
+    assert ended(launcher, "true")[0] == 0
 
 
 def test_hundreds_leave_nothing_behind(launcher: Launcher) -> None:
@@ -121,3 +122,15 @@ def test_hundreds_leave_nothing_behind(launcher: Launcher) -> None:
     for number in range(300):
         assert ended(launcher, "sh", "-c", f"exit {number % 100}")[0] == number % 100
     assert ours() == before
+
+
+def test_its_memory_is_kept_until_nobody_uses_it(launcher: Launcher) -> None:
+    with launched(launcher, "sleep", "5") as (child, _):
+        while not child.over:
+            os.sched_yield()
+        assert child.failure() is None
+        signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
+    assert ended(launcher, "true")[0] == 0
+    assert child not in launcher._under_way
+    assert len(launcher._under_way) == 1
