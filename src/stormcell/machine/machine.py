@@ -26,7 +26,7 @@ from stormcell.machine.model import (
     ProcessIdentity,
     Shape,
 )
-from stormcell.machine.pages import Pages, put_in, region
+from stormcell.machine.pages import Pages, put_back, put_in, region
 from stormcell.machine.process import has_ended, open_pidfd, process_state, read_identity, reap, wait_ended
 from stormcell.machine.qmp import Monitor, open_for_reading, open_for_writing
 from stormcell.machine.sockets import Slot
@@ -140,10 +140,11 @@ class Machine:
             raise
         return machine
 
-    async def load(self, disk: Path, state: Path, own: tuple[Path, Pages] | None = None) -> None:
+    async def load(self, disk: Path, state: Path, own: tuple[Path, Pages | None] | None = None) -> None:
         """Make a waiting machine ready to go on from a saved device state, with `disk`; `cont` lets it run.
 
-        `own` is the file behind its memory and the pages that differ from it. Raises MachineError, HostError.
+        `own` is the file behind its memory and the pages that differ from it; without pages the file was filled after
+        the process began, and is made to be seen whole. Raises MachineError, HostError.
         """
         monitor = self._running()
         await monitor.execute("blockdev-add", overlay_node(DISK, disk))
@@ -151,7 +152,11 @@ class Machine:
         where = {"path": f"/machine/peripheral/{CARD}", "property": "drive"}
         await monitor.execute("qom-set", where | {"value": DISK})
         if own is not None:
-            put_in(self.identity, region(self.identity, own[0])[0], own[1])
+            memory, pages = own
+            if pages is None:
+                put_back(self.identity, memory)
+            else:
+                put_in(self.identity, region(self.identity, memory)[0], pages)
         fd = open_for_reading(state)
         try:
             await monitor.pass_fd("state", fd)

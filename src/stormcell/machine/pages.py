@@ -141,6 +141,18 @@ def put_in(identity: ProcessIdentity, low: int, pages: Pages) -> None:
             _transfer(_libc.process_vm_writev, identity, low, pages.runs, source)
 
 
+def put_back(identity: ProcessIdentity, memory: Path) -> None:
+    """Make what a waiting process wrote into its memory while it started as it is in the file behind that."""
+    low, high = region(identity, memory)
+    runs = private_runs(identity, low, high)
+    total = sum(length for _, length in runs)
+    if total:
+        with mmap.mmap(-1, total) as held, memory.open("rb") as file:
+            for offset, length in runs:
+                held.write(os.pread(file.fileno(), length, offset).ljust(length, b"\0"))
+            _transfer(_libc.process_vm_writev, identity, low, runs, held)
+
+
 def _transfer(call: Any, identity: ProcessIdentity, low: int, runs: Sequence[Run], ours: mmap.mmap) -> None:
     anchor = ctypes.c_char.from_buffer(ours)
     address = ctypes.addressof(anchor)

@@ -24,7 +24,7 @@ from stormcell.machine.capture import Capture
 from stormcell.machine.disk import copy_overlay, writing
 from stormcell.machine.durable import lock
 from stormcell.machine.machine import Machine
-from stormcell.sandbox import admission, layers
+from stormcell.sandbox import admission, flattening, layers
 from stormcell.sandbox.link import Link, to_the_end
 from stormcell.sandbox.making import Made, Mark, Wishes, begin, go_on, start_ahead, undone_unless_made
 from stormcell.sandbox.origin import Origin, freeze_disk, memory_file, next_disk
@@ -71,6 +71,10 @@ async def fork(link: Link, record: Record, count: int, wishes: Wishes, mark: Mar
         base = record.memory
         with writing("the fork's folder cannot be made", layers.folder_of(home.state)):
             layer = layers.new_layer(home.state)
+        size = template.shape.memory_mib << 20
+        if flattening.pays(link.machine.identity, memory, size, count, home.sandboxes):
+            flattening.reserve(layer, size)
+            base = layer.name
         nursery = Nursery(template, wishes, home, base, (*record.layers, layer.name), record.id, count)
         waiting = asyncio.create_task(nursery.prepare(children))
         try:
@@ -83,9 +87,14 @@ async def fork(link: Link, record: Record, count: int, wishes: Wishes, mark: Mar
             raise
         try:
             stepped = asyncio.create_task(step_clock(link, frozen.capture))
+            origin = frozen.origin
+            if base == layer.name:
+                await asyncio.to_thread(flattening.fill, layer / layers.MEMORY, memory, frozen.capture.pages)
+                origin = dataclasses.replace(origin, memory=base, pages=None, filled=True)
+                mark("flattened")
             await waiting
             mark("waiting")
-            made = await nursery.born(frozen.origin)
+            made = await nursery.born(origin)
             mark("resumed")
             await stepped
         finally:

@@ -149,7 +149,7 @@ async def go_on(machine: Machine, folder: Path, origin: Origin, wishes: Wishes, 
         copy_overlay(origin.overlay, folder / "disk.qcow2")
         mark("disk")
         own = None
-        if origin.pages is not None:
+        if origin.pages is not None or origin.filled:
             own = (memory_file(origin.memory, folder, origin.template, home), origin.pages)
         await machine.load(folder / "disk.qcow2", origin.state, own)
         mark("loaded")

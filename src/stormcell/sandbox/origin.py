@@ -21,7 +21,8 @@ class Origin:
     """A moment of a machine.
 
     `since_ns` is what a wall clock showed then: the guest's is to step as far as that one has gone meanwhile.
-    `memory` and `layers` are as in the record. `pages` differ from the memory file. `connected` are the agent ports
+    `memory` and `layers` are as in the record. `pages` differ from the memory file; when `filled`, none does, and the
+    file had its bytes after machines had mapped it. `connected` are the agent ports
     that somebody was connected to.
     """
 
@@ -32,6 +33,7 @@ class Origin:
     memory: str = layers.TEMPLATE
     layers: tuple[str, ...] = ()
     pages: Pages | None = None
+    filled: bool = False
     connected: tuple[int, ...] = ()
     forked: bool = False
     parent: str = ""

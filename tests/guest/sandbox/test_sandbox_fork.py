@@ -2,11 +2,12 @@
 
 import hashlib
 import time
+from pathlib import Path
 
 import pytest
 
 from stormcell import Sandbox
-from stormcell.sandbox import layers
+from stormcell.sandbox import layers, snapshots
 from stormcell.sandbox.bridge import Bridge
 from stormcell.sandbox.record import Record
 from stormcell.spec.errors import SandboxNotFound, SpecError
@@ -142,6 +143,42 @@ def test_a_deep_chain_is_joined_and_keeps_every_byte(parent, home):
     assert lines[layers.DEEP + 2] == digest.strip()
     for child in generations:
         child.kill()
+
+
+def recorded(sbx):
+    record = Record.read(sbx.folder)
+    assert record is not None and record.machine is not None
+    return record
+
+
+def own_memory(sbx):
+    """Bytes of the machine's process that nobody shares."""
+    text = Path(f"/proc/{recorded(sbx).machine.pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) << 10 for line in text.splitlines() if line.startswith("Private_"))
+
+
+def test_children_share_what_would_cost_more_to_copy(parent, home):
+    """150 MB of the parent's own, five children: the memory is written once, and none of them has the pages itself."""
+    digest = parent.exec("head -c 150000000 /dev/urandom > /dev/shm/random; sha256sum < /dev/shm/random").text
+    children = parent.fork(5)
+    try:
+        assert [own_memory(child) < 120 << 20 for child in children] == [True] * 5
+        records = [recorded(child) for child in children]
+        assert {record.memory for record in records} == {records[0].layers[-1]}
+        assert children[0].exec("sha256sum < /dev/shm/random").text == digest
+        grandchild = children[1].fork()
+        children[1].kill()
+        children.append(grandchild)
+        parent.kill()
+        assert grandchild.exec("sha256sum < /dev/shm/random").text == digest
+        grandchild.snapshot("flat")
+    finally:
+        for child in children:
+            child.kill()
+    with Sandbox.restore("flat") as again:
+        assert again.exec("sha256sum < /dev/shm/random").text == digest
+    snapshots.remove(home, "flat")
+    assert list(layers.folder_of(home.state).iterdir()) == []
 
 
 def test_a_command_in_flight_answers_its_caller_once_and_is_an_orphan_in_the_child(parent):
