@@ -221,6 +221,8 @@ def test_a_torn_ledger_is_mended_and_a_damaged_one_is_refused(home, files):
     done = stormcell("run", "--json", files / "one.yaml", home=home)
     folder = campaign_of(home)
     assert done.returncode == 0, done.stderr
+    judged = stormcell("judge", "--json", folder, home=home)
+    assert judged.returncode == 0 and json_of(judged)["same_as_saved"] is True
     whole = (folder / "ledger.jsonl").read_bytes()
     (folder / "ledger.jsonl").write_bytes(whole[:-10])
     assert stormcell("run", "--resume", folder, home=home).returncode == 0
@@ -229,6 +231,63 @@ def test_a_torn_ledger_is_mended_and_a_damaged_one_is_refused(home, files):
     damaged = stormcell("run", "--resume", folder, home=home)
     assert damaged.returncode == 2
     assert "damaged in line 1" in damaged.stderr
+    (folder / "ledger.jsonl").write_bytes(whole)
+    (run,) = runs(folder)
+    (run / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes()[:-400])
+    judged = stormcell("judge", folder, home=home)
+    assert judged.returncode == 4
+    assert "say something else than the ledger" in judged.stderr
+
+
+def test_a_run_waits_for_memory_that_another_campaign_was_promised(home, files):
+    """The other one is a process that holds a promise of all there is, until it is ended."""
+    code = """
+import sys
+from stormcell.engine.campaigns.means import Need, look
+from stormcell.engine.campaigns.promises import Promises
+from stormcell.spec.home import Home
+promises = Promises(Home.current())
+with promises.settled():
+    promises.promise("all", Need(look(Home.current().state).memory_total, 0))
+print("promised", flush=True)
+sys.stdin.read()
+"""
+    environment = {**os.environ, "STORMCELL_HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    other = subprocess.Popen([sys.executable, "-c", code], **pipes)  # type: ignore[call-overload]
+    assert other.stdout.readline() == "promised\n"
+    mine = subprocess.Popen(
+        [COMMAND, "run", files / "one.yaml"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert mine.stderr is not None
+    said = mine.stderr.readline()
+    assert said.startswith("waiting for memory") and "promised to runs under way" in said
+    assert runs(campaign_of(home)) == []
+    other.communicate()
+    _, err = mine.communicate(timeout=200)
+    assert mine.returncode == 0, err
+    assert len(runs(campaign_of(home))) == 1
+
+
+def test_what_this_host_can_never_run_is_refused(built, files, tmp_path):
+    """Runs of this template have come to use a PiB, as a cache of its own remembers."""
+    cache = tmp_path / "own" / "cache"
+    cache.mkdir(parents=True)
+    for entry in built.iterdir():
+        if entry.name != "growth":
+            (cache / entry.name).symlink_to(entry)
+    digest = (cache / "names" / "base").read_text().strip()
+    (cache / "growth").mkdir()
+    (cache / "growth" / f"{digest}.json").write_text(json.dumps([1 << 50]))
+    done = stormcell("run", "--json", files / "one.yaml", home=tmp_path / "own")
+    assert done.returncode == 2
+    assert "can never run 'quick'" in done.stderr and "MiB of memory" in done.stderr
+    assert json_of(done)["campaigns"][0]["counts"]["unfinished"] == 1
+    assert runs(campaign_of(tmp_path / "own")) == []
 
 
 WEB = """\

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
@@ -14,10 +16,12 @@ from stormcell.cli.output import emit_json, json_flag, say
 @click.argument("folder", type=click.Path(path_type=Path))
 @json_flag
 def judge(folder: Path, as_json: bool) -> None:
-    """Recompute the verdict of a run from its saved plan, events and receipts.
+    """Recompute the verdict of a run, or of a campaign and all its runs, from what its folder holds.
 
-    Exit code as `stormcell run`. When the run had concluded something else, that is said and the exit code is 4.
+    Exit code as `stormcell run`. When something else had been concluded, that is said and the exit code is 4.
     """
+    if (folder / "ledger.jsonl").exists():
+        _campaign(folder, as_json)
     from stormcell.cli.results import show_result
     from stormcell.engine.api import judge_folder, saved_result
     from stormcell.spec.verdict import EXIT_CODE
@@ -31,9 +35,35 @@ def judge(folder: Path, as_json: bool) -> None:
     else:
         show_result(result, folder)
     if same is False:
-        differing = sorted(key for key in fresh if saved is not None and saved.get(key) != fresh[key])
-        say(f"result.json says something else: {', '.join(differing) or 'fields that are no longer there'}")
+        _say_different(fresh, saved or {})
         sys.exit(4)
     if same is None:
         say("the run itself never wrote a result")
     sys.exit(EXIT_CODE[result.verdict])
+
+
+def _say_different(fresh: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
+    differing = sorted(key for key in fresh if saved.get(key) != fresh[key])
+    say(f"result.json says something else: {', '.join(differing) or 'fields that are no longer there'}")
+
+
+def _campaign(folder: Path, as_json: bool) -> NoReturn:
+    from stormcell.cli.matrix import show
+    from stormcell.engine.campaigns.api import judge_campaign
+    from stormcell.spec.verdict import EXIT_CODE
+
+    again = judge_campaign(folder)
+    fresh = again.result.model_dump(mode="json")
+    same = None if again.saved is None else again.saved == fresh and not again.differing
+    if as_json:
+        different = list(again.differing)
+        emit_json({**fresh, "folder": str(folder), "same_as_saved": same, "differing_runs": different})
+    else:
+        show(again.result, folder)
+    for name in again.differing:
+        say(f"the events of run {name} say something else than the ledger")
+    if again.saved is None:
+        say("the campaign itself never wrote a result")
+    elif again.saved != fresh:
+        _say_different(fresh, again.saved)
+    sys.exit(4 if same is False else EXIT_CODE[again.result.verdict])

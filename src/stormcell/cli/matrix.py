@@ -92,7 +92,9 @@ def show(result: CampaignResult, folder: Path) -> None:
         console.print()
         console.print(table)
     _show_list(
-        console, "differences that are more than chance", [_difference(c) for c in result.comparisons if c.differs]
+        console,
+        "differences that are more than chance (corrected for all comparisons)",
+        [_difference(c) for c in result.comparisons if c.differs],
     )
     missed = sum(c.too_few for c in result.comparisons)
     if missed:
@@ -162,7 +164,8 @@ def _number(value: float | None, unit: str) -> str:
 
 def _difference(c: Comparison) -> str:
     between = "" if c.low is None or c.high is None else f" ({percent(c.low)} to {percent(c.high)})"
-    return f"{c.of} survives {percent(c.difference)}{between} more often than {c.against} (p = {c.p:.2g}, corrected)"
+    share = f"{'+' if c.difference > 0 else ''}{percent(c.difference)}{between}"
+    return f"{c.of} against {c.against}: {share} in the share that survives (p = {c.p:.2g})"
 
 
 def _show_search(console: Any, search: SearchResult) -> None:

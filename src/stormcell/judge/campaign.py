@@ -18,11 +18,13 @@ def campaign(
     cells: Sequence[CellResult],
     *,
     search: SearchResult | None = None,
-    stopped: str = "",
-    crowded: bool = False,
     info: Mapping[str, Any] | None = None,
 ) -> CampaignResult:
-    """`stopped` says why it ended before its last run; `crowded`: more runs at once than processors."""
+    """`info` is kept; in it `stopped` says why it ended before its last run, `crowded` that more runs were under way at
+    once than there are processors, `forked` that all runs went on from one machine.
+    """
+    facts = dict(info or {})
+    stopped = str(facts.get("stopped") or "")
     lines = [line for cell in cells for line in cell.runs]
     found = counts(lines)
     complete = not found["unfinished"] and not found["lost"] and not stopped
@@ -38,8 +40,8 @@ def campaign(
         search=search,
         counts=found,
         complete=complete,
-        cannot_know=tuple(_cannot_know(cells, crowded, search, bool(info and info.get("forked")))),
-        info=dict(info or {}),
+        cannot_know=tuple(_cannot_know(cells, search, facts)),
+        info=facts,
     )
 
 
@@ -117,17 +119,15 @@ def _pair(cell: CellResult) -> tuple[int, int]:
     return cell.survived.good, cell.survived.total
 
 
-def _cannot_know(
-    cells: Sequence[CellResult], crowded: bool, search: SearchResult | None, forked: bool
-) -> Iterator[str]:
-    if forked:
+def _cannot_know(cells: Sequence[CellResult], search: SearchResult | None, facts: Mapping[str, Any]) -> Iterator[str]:
+    if facts.get("forked"):
         yield "All runs go on from one instant of one machine: what differs between two setups was not repeated."
     elif any(len(cell.runs) > 1 for cell in cells):
         yield (
             "Repeats start from the same warmed snapshot: what differs between two boots, or between two fillings of a "
             "cache, was not repeated."
         )
-    if crowded:
+    if facts.get("crowded"):
         yield "More runs were under way at once than there are processors: latencies include waiting for one."
     if search is not None:
         yield "A search by halves takes one threshold for granted; what lies between its points was not tried."

@@ -101,7 +101,7 @@ def test_the_verdict_of_a_campaign_is_its_worst_cell_and_what_is_missing_is_unkn
     assert whole(many(4, 0), many(4, 0, void=1)).verdict is Verdict.VOID
     assert whole(many(4, 0, lost=1)).verdict is Verdict.UNKNOWN
     unfinished = cells.cell("x", "d", {}, [], [run(1, Verdict.SURVIVED), run(2, None, "unfinished")])
-    result = campaign("sweep", "?", [], [unfinished], stopped="interrupted")
+    result = campaign("sweep", "?", [], [unfinished], info={"stopped": "interrupted"})
     assert result.verdict is Verdict.UNKNOWN and not result.complete
     assert any("interrupted" in reason.text for reason in result.reasons)
 

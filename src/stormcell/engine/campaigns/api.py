@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stormcell.engine.api import judge_folder, saved_result
 from stormcell.engine.campaigns import means
 from stormcell.engine.campaigns.executor import Executor, Task, Watch
 from stormcell.engine.campaigns.folder import CampaignFolder, check_templates, create, reopen
@@ -115,11 +116,11 @@ class CampaignRun:
             self.home, folder, ledger, templates, self.jobs, self.fail_fast, self.watch, self.settings.retry_unknown
         )
         find = self.campaign.campaign.find
-        search = Search(self.campaign, find, executor, self.seed, self.home) if find is not None else None
+        search = Search(self.campaign, find, ledger, folder, self.seed, self.home) if find is not None else None
         stopped = "interrupted"
         try:
             if search is not None:
-                await search.perform()
+                await search.perform(executor)
             else:
                 executor.stopped = self._failed_before(ledger)
                 await executor.perform([Task(run, item.loaded) for item, run in self.planned])
@@ -134,13 +135,13 @@ class CampaignRun:
                 ledger,
                 folder,
                 search=search.answer(stopped) if search is not None else None,
-                stopped=stopped,
-                crowded=executor.most_at_once > means.processors(),
                 info={
                     "seed": self.seed,
                     "jobs": self.jobs,
                     "most_at_once": executor.most_at_once,
+                    "crowded": executor.most_at_once > means.processors(),
                     "forked": search is not None and search.forked,
+                    "stopped": stopped,
                 },
             )
             self.outcome = CampaignOutcome(result, folder.path)
@@ -211,6 +212,38 @@ def resumed(folder: Path, settings: Settings, home: Home, watch: Watch) -> Campa
     """The next session of a campaign. Raises SpecError."""
     kept = reopen(folder, home)
     return CampaignRun(kept.campaign, home, kept.seed, settings, kept=kept.folder, digests=kept.templates, watch=watch)
+
+
+@dataclass(frozen=True)
+class Again:
+    """A campaign's result computed again from its folder. `saved` is None when it never wrote one."""
+
+    result: CampaignResult
+    saved: dict[str, Any] | None
+    differing: tuple[str, ...]
+    """Ids of runs whose events say something else than the ledger."""
+
+
+def judge_campaign(folder: Path, home: Home | None = None) -> Again:
+    """The matrix, from what the campaign's folder holds and nothing else; every run is judged again, too.
+
+    Raises SpecError when it is damaged.
+    """
+    home = home or Home.current()
+    kept = reopen(folder, home)
+    ledger = Journal.read(kept.folder.ledger)
+    saved = saved_result(folder)
+    info = dict(saved["info"]) if saved and isinstance(saved.get("info"), dict) else {}
+    session = CampaignRun(kept.campaign, home, kept.seed, kept=kept.folder)
+    find, runs, search = kept.campaign.campaign.find, session.planned, None
+    if find is not None:
+        traced = Search(kept.campaign, find, ledger, kept.folder, kept.seed, home)
+        traced.retrace()
+        runs, search = traced.runs, traced.answer(str(info.get("stopped") or ""))
+    result = gather(kept.campaign, runs, ledger, kept.folder, search=search, info=info)
+    lines = [line for cell in result.cells for line in cell.runs if line.state == "finished"]
+    differing = tuple(line.id for line in lines if judge_folder(Path(line.folder)).verdict != line.verdict)
+    return Again(result, saved, differing)
 
 
 def run_campaign(campaign: Path | str | Mapping[str, Any], **options: Any) -> CampaignOutcome:

@@ -48,9 +48,7 @@ def gather(
     folder: CampaignFolder,
     *,
     search: SearchResult | None = None,
-    stopped: str = "",
-    crowded: bool = False,
-    info: Mapping[str, Any] | None = None,
+    info: Mapping[str, Any],
 ) -> CampaignResult:
     """Everything that is known, whether or not the campaign came to its end."""
     by_cell: dict[str, tuple[LoadedCell, list[Execution]]] = {}
@@ -68,8 +66,6 @@ def gather(
         axes,
         cells,
         search=search,
-        stopped=stopped,
-        crowded=crowded,
         info=info,
     )
 
