@@ -27,7 +27,8 @@ def campaign(
     stopped = str(facts.get("stopped") or "")
     lines = [line for cell in cells for line in cell.runs]
     found = counts(lines)
-    complete = not found["unfinished"] and not found["lost"] and not stopped
+    concluded = search is None or search.outcome != "unfinished"
+    complete = concluded and not found["unfinished"] and not found["lost"]
     verdict, reasons = _search_verdict(search) if search is not None else _verdict(cells, found, stopped)
     return CampaignResult(
         campaign=name,

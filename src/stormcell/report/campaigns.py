@@ -27,6 +27,7 @@ MOST_IN_FULL = 16
 """Runs that are shown in full; the others have their line."""
 MOST_COMPARED = 100
 TEST = "Shares that survived; Fisher's exact test, corrected for all comparisons (Holm); Newcombe's interval."
+STOPPED = "its process was killed"
 _SHOWN = ("success_rate", "p95", "number", "seconds", "exit_code", "size", "exists", "matches", "recovered_after")
 
 
@@ -70,7 +71,7 @@ def _again(folder: Path) -> CampaignResult:
             remedy=f"go on with it: stormcell run --resume {folder}",
         )
     ledger = Journal.read(folder / "ledger.jsonl")
-    return gather(session.campaign, session.planned, ledger, CampaignFolder(folder), stopped="its process was killed")
+    return gather(session.campaign, session.planned, ledger, CampaignFolder(folder), info={"stopped": STOPPED})
 
 
 def _in_full(result: CampaignResult, load_run: Callable[[Path], Run]) -> list[tuple[str, Run]]:

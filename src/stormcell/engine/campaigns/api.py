@@ -224,23 +224,30 @@ class Again:
     """Ids of runs whose events say something else than the ledger."""
 
 
+def gathered(folder: Path, info: Mapping[str, Any], home: Home | None = None) -> CampaignResult:
+    """The matrix from the ledger and the runs' folders, also of a campaign that is under way or was killed.
+
+    `info` is what only its process knew (see `stormcell.judge.campaign`). Raises SpecError when it is damaged.
+    """
+    home = home or Home.current()
+    kept = reopen(folder, home)
+    ledger = Journal.read(kept.folder.ledger)
+    runs, search = CampaignRun(kept.campaign, home, kept.seed).planned, None
+    if kept.campaign.campaign.find is not None:
+        traced = Search(kept.campaign, kept.campaign.campaign.find, ledger, kept.folder, kept.seed, home)
+        traced.retrace()
+        runs, search = traced.runs, traced.answer(str(info.get("stopped") or ""))
+    return gather(kept.campaign, runs, ledger, kept.folder, search=search, info=info)
+
+
 def judge_campaign(folder: Path, home: Home | None = None) -> Again:
     """The matrix, from what the campaign's folder holds and nothing else; every run is judged again, too.
 
     Raises SpecError when it is damaged.
     """
-    home = home or Home.current()
-    kept = reopen(folder, home)
-    ledger = Journal.read(kept.folder.ledger)
     saved = saved_result(folder)
-    info = dict(saved["info"]) if saved and isinstance(saved.get("info"), dict) else {}
-    session = CampaignRun(kept.campaign, home, kept.seed, kept=kept.folder)
-    find, runs, search = kept.campaign.campaign.find, session.planned, None
-    if find is not None:
-        traced = Search(kept.campaign, find, ledger, kept.folder, kept.seed, home)
-        traced.retrace()
-        runs, search = traced.runs, traced.answer(str(info.get("stopped") or ""))
-    result = gather(kept.campaign, runs, ledger, kept.folder, search=search, info=info)
+    info = dict(saved["info"]) if saved and isinstance(saved.get("info"), dict) else {"stopped": "it wrote no result"}
+    result = gathered(folder, info, home)
     lines = [line for cell in result.cells for line in cell.runs if line.state == "finished"]
     differing = tuple(line.id for line in lines if judge_folder(Path(line.folder)).verdict != line.verdict)
     return Again(result, saved, differing)
