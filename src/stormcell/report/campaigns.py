@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
@@ -162,7 +163,7 @@ def _numbers(cell: CellResult) -> Iterator[CellNumber]:
 
 
 def _said(value: float | None, unit: str) -> str:
-    if value is None:
+    if value is None or not math.isfinite(value):
         return "none"
     if unit == "duration":
         return duration(value)

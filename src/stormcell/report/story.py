@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from stormcell.judge.case import Case, build
 from stormcell.judge.wording import seconds as duration
-from stormcell.report.chain import chain
+from stormcell.report.chain import NAMES, chain
 from stormcell.report.clock import Clock
-from stormcell.report.evidence import Timeline, Why
+from stormcell.report.evidence import Link, Timeline, Why
 from stormcell.report.measured import spreads, table
 from stormcell.report.model import Run
 from stormcell.report.moved import proof
@@ -34,13 +35,22 @@ def story(
     source: str = "",
     remark: str = "",
 ) -> Run:
-    """All of one run. `remark` becomes the first reason's companion: what a reader must know about the result."""
-    case = build(plan, events, receipts)
-    clock = Clock(case.events)
-    drawn = timeline(case, clock)
+    """All of one run. `remark` is what a reader must know about the result beside its own reasons.
+
+    Never raises: of events and receipts that contradict their plan the verdict remains, and why there is no more.
+    """
+    bare = _bare(plan, result, folder, source, remark)
+    try:
+        return _with_evidence(bare, plan, events, receipts, result)
+    except Exception as error:
+        said = f"what it measured cannot be shown: {type(error).__name__}: {error}"
+        return replace(bare, reasons=(*bare.reasons, Why("not_shown", words(said, TEXT))))
+
+
+def _bare(plan: Plan, result: Result, folder: str, source: str, remark: str) -> Run:
     reasons = [Why(words(r.code, NAME), words(r.text, TEXT)) for r in result.reasons[:MOST_REASONS]]
     if len(result.reasons) > MOST_REASONS:
-        reasons.append(Why("more", f"{len(result.reasons) - MOST_REASONS} more reasons are in report.json's folder"))
+        reasons.append(Why("more", f"{len(result.reasons) - MOST_REASONS} more reasons are in the run's result.json"))
     if remark:
         reasons.append(Why("remark", words(remark, TEXT)))
     return Run(
@@ -51,6 +61,31 @@ def story(
         reasons=tuple(reasons),
         predicted=_predicted(result),
         surprise=result.surprise,
+        began="",
+        seconds=0.0,
+        chain=tuple(Link(name, "unknown", "") for name in NAMES),
+        timeline=None,
+        spreads=(),
+        measured=(),
+        proofs=(),
+        cannot_know=tuple(words(said, TEXT) for said in result.cannot_know[:MOST_LIMITS]),
+        facts=(),
+        folder=words(folder, LINE),
+    )
+
+
+def _with_evidence(
+    bare: Run,
+    plan: Plan,
+    events: Sequence[Mapping[str, Any]],
+    receipts: Mapping[str, Receipt],
+    result: Result,
+) -> Run:
+    case = build(plan, events, receipts)
+    clock = Clock(case.events)
+    drawn = timeline(case, clock)
+    return replace(
+        bare,
         began=_began(case),
         seconds=clock.end,
         chain=chain(case, result),
@@ -58,9 +93,8 @@ def story(
         spreads=tuple(spreads(case)),
         measured=tuple(table(case)),
         proofs=tuple(proof(receipt) for receipt in case.receipts.values()),
-        cannot_know=(*_not_drawn(drawn), *(words(s, TEXT) for s in result.cannot_know[:MOST_LIMITS])),
+        cannot_know=(*_not_drawn(drawn), *bare.cannot_know),
         facts=tuple(_facts(plan, case, clock, result)),
-        folder=words(folder, LINE),
     )
 
 

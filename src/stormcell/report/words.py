@@ -44,7 +44,7 @@ def number(value: object) -> float | None:
 
 def plain(value: float | None) -> str:
     """A number of the kernel: whole ones in groups of three."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return ""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"

@@ -2,7 +2,10 @@
 
 import dataclasses
 import json
+import shutil
+import tempfile
 import xml.etree.ElementTree as ET
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +14,14 @@ from hypothesis import strategies as st
 
 from stormcell.report.jsonfile import json_text, read_report
 from stormcell.report.junit import junit
+from stormcell.report.load import load_report
 from stormcell.report.markup import escaped, raw_style, tag
 from stormcell.report.model import Problem, Report
 from stormcell.report.page import page
 from stormcell.report.scale import Linear, Log, log_for
 from stormcell.report.words import lines, words
 from stormcell.spec.text import printable
-from tests.unit.report.recorded import NAMES, everything, recorded, with_events
+from tests.unit.report.recorded import DATA, NAMES, campaign_folder, everything, recorded, with_events
 
 NASTY = [
     "</script><script>alert(1)</script>", "</title></style><img src=x onerror=alert(1)>", "]]>", "<!--", "&amp;&lt;",
@@ -146,3 +150,45 @@ def test_a_linear_scale_has_round_ticks_in_order(low, width, most):
     ticks = scale.ticks(most)
     assert ticks == sorted(ticks) and len(ticks) <= most + 2
     assert all(0 <= scale.at(tick) <= 1 for tick in ticks)
+
+
+def spoilt(raw: bytes, data: Any) -> bytes:
+    """Bytes changed, cut off or replaced, as a failing disk or a careless hand would."""
+    at = data.draw(st.integers(0, max(0, len(raw) - 1)))
+    how = data.draw(st.sampled_from(["byte", "digits", "cut", "swap"]))
+    if how == "cut":
+        return raw[:at]
+    if how == "swap":
+        return raw.replace(b"0", data.draw(st.sampled_from([b"null", b"-1", b"[]", b'""', b"true", b"NaN"])), 3)
+    return raw[:at] + (b"1e999" if how == "digits" else data.draw(st.binary(max_size=3))) + raw[at + 1 :]
+
+
+def shown_or_told(folder: Path) -> None:
+    """A page, or one clear error on it; all three files can be read."""
+    report = load_report([(folder, "")])
+    assert len(report.runs) + len(report.campaigns) + len(report.problems) == 1
+    ET.fromstring(page(report).partition("\n")[2])
+    ET.fromstring(junit(report))
+    assert read_report(json_text(report)) == report
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(NAMES), st.data())
+def test_a_damaged_run_is_a_page_or_one_clear_error(name, data):
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / name
+        shutil.copytree(DATA / name, folder)
+        for _ in range(data.draw(st.integers(1, 3))):
+            path = folder / data.draw(st.sampled_from(sorted(file.name for file in folder.iterdir())))
+            path.write_bytes(spoilt(path.read_bytes(), data))
+        shown_or_told(folder)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(["late-web", "how-late"]), st.data())
+def test_a_damaged_campaign_is_a_page_or_one_clear_error(name, data):
+    with tempfile.TemporaryDirectory() as place:
+        folder = campaign_folder(Path(place) / name, name)
+        path = folder / data.draw(st.sampled_from(["result.json", "ledger.jsonl"]))
+        path.write_bytes(spoilt(path.read_bytes(), data))
+        shown_or_told(folder)
