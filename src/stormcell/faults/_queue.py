@@ -101,7 +101,7 @@ class Queue(Traffic, Edge):
         drain = f"{min(self.drain_s(), LONGEST_DRAIN):.3f}"
         gone = Command(argv=(GUEST, "link", "release", drain, *self.own))
         shows = "qdisc show\n" + (EGRESS_OF_LO if self.hooked else "")
-        shown = Command(argv=("tc", "-s", "-j", "-batch", "-"), name="tc", stdin=shows)
+        shown = Command(argv=(GUEST, "tc", "-s", "-j", "-batch", "-"), name="tc", stdin=shows)
         read = [command for command in act.read if command.name != "tc"]
         return Act(apply=(made, queues, *act.apply), undo=(*act.undo, *freed, gone), read=(shown, *read))
 
@@ -191,12 +191,12 @@ def share(percent: float) -> tuple[str, tuple[dict[str, Any], ...]]:
 
 def _tc(verb: str, places: tuple[Place, ...], discipline: str) -> Command:
     lines = _lines(f"{verb} dev {place.on} root handle {HANDLE} {discipline}" for place in places)
-    return Command(argv=("tc", "-batch", "-"), name="tc", stdin=lines)
+    return Command(argv=(GUEST, "tc", "-batch", "-"), name="tc", stdin=lines)
 
 
 def _forced(command: Command) -> Command:
     """Every line is tried: after an act that failed half-way some devices are not there."""
-    return command.model_copy(update={"argv": ("tc", "-force", "-batch", "-"), "name": "", "accept": (0, 1, 2)})
+    return command.model_copy(update={"argv": (GUEST, "tc", "-force", "-batch", "-"), "name": "", "accept": (0, 1, 2)})
 
 
 def _lines(lines: Iterator[str]) -> str:

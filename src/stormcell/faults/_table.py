@@ -201,7 +201,9 @@ class Edge(Table):
             apply.insert(0, Command(argv=(GUEST, "link", "hook", "lo", pref), name="hook"))
             undo.append(Command(argv=(GUEST, "link", "unhook", "lo", pref)))
             if not any(command.name == "tc" for command in read):
-                read.append(Command(argv=("tc", "-j", "-batch", "-"), name="tc", stdin="qdisc show\n" + EGRESS_OF_LO))
+                read.append(
+                    Command(argv=(GUEST, "tc", "-j", "-batch", "-"), name="tc", stdin="qdisc show\n" + EGRESS_OF_LO)
+                )
         return Act(apply=tuple(apply), undo=tuple(undo), read=tuple(read))
 
     def in_force(self, before: Reading, during: Reading) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from stormcell.guest import readings
 from stormcell.guest.lifeline import Stop
-from stormcell.guest.running import Finished, Run
+from stormcell.guest.running import Finished, RunAll
 
 Planned = Mapping[str, Any]
 
@@ -34,10 +34,10 @@ def called(name: str, planned: Planned) -> str:
 class Act:
     """One fault. `cycle` counts its acts and the changes in place between them, from 0; it is in every event."""
 
-    def __init__(self, name: str, planned: Planned, run: Run, emit: Emit, now: Callable[[], float]) -> None:
+    def __init__(self, name: str, planned: Planned, run_all: RunAll, emit: Emit, now: Callable[[], float]) -> None:
         self.name = name
         self._planned = planned
-        self._run = run
+        self._run_all = run_all
         self._emit = emit
         self._now = now
         self._before: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class Act:
             pause()
         finally:
             until = round(self._now(), 9)
-            ok, outputs = readings.undo_all(undo, self._run)
+            ok, outputs = readings.undo_all(undo, self._run_all)
             if ok:
                 readings.forget_receipt(self.name)
             self._emit("undone", **self._place(), ok=ok, outputs=outputs, until=until)
@@ -108,7 +108,7 @@ class Act:
 
     def _reading(self, label: str) -> dict[str, Any]:
         began = self._now()
-        reading = readings.take_reading(self._commands(self._level)["read"], self._run, began)
+        reading = readings.take_reading(self._commands(self._level)["read"], self._run_all, began)
         self.reading_s = self._now() - began
         self._emit("reading", **self._place(), label=label, reading=reading)
         return reading
@@ -121,18 +121,19 @@ class Act:
         self.undo = filled
 
     def _perform(self, commands: list[Mapping[str, Any]]) -> None:
-        outputs: list[dict[str, Any]] = []
         tried = round(self._now(), 9)
-        for command in commands:
-            done = self._run(command)
-            outputs.append(done.output())
-            if not readings.accepted(command, outputs[-1]):
-                if done.outcome == command.get("nobody") and self._turns > 1:
-                    self._emit("applied", **self._place(), ok=False, outputs=outputs, nobody=_why(command, done))
-                    return
-                self._emit("applied", **self._place(), ok=False, outputs=outputs)
-                raise Stop("apply_failed", f"{called(self.name, self._planned)}: {_why(command, done)}")
-        self.in_force_at = self._now()
+        ended = self._run_all(commands, until_failure=True)
+        over = self._now()
+        outputs = [done.output() for done in ended]
+        bad = next((n for n, output in enumerate(outputs) if not readings.accepted(commands[n], output)), None)
+        if bad is not None:
+            command, done = commands[bad], ended[bad]
+            if done.outcome == command.get("nobody") and self._turns > 1:
+                self._emit("applied", **self._place(), ok=False, outputs=outputs, nobody=_why(command, done))
+                return
+            self._emit("applied", **self._place(), ok=False, outputs=outputs)
+            raise Stop("apply_failed", f"{called(self.name, self._planned)}: {_why(command, done)}")
+        self.in_force_at = over
         since = round(self.in_force_at, 9)
         self._emit("applied", **self._place(), ok=True, outputs=outputs, tried=tried, since=since)
 

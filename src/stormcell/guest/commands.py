@@ -52,6 +52,7 @@ COMMANDS: dict[str, str] = {
     "stop": "stormcell.guest.tools.stop:main",
     "storm": "stormcell.guest.tools.storm:main",
     "swap": "stormcell.guest.tools.swap:main",
+    "tc": "stormcell.guest.tools.tc:main",
     "timens": "stormcell.guest.tools.timens:main",
     "volume": "stormcell.guest.tools.volume:main",
     "zombies": "stormcell.guest.tools.zombies:main",

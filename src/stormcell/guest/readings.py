@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stormcell.guest.lifeline import Stop
-from stormcell.guest.running import Run
+from stormcell.guest.running import RunAll
 
 RECEIPTS = "/run/stormcell/receipts"
 RECEIPTS_VARIABLE = "STORMCELL_RECEIPTS"
 _PLACEHOLDER = re.compile(r"\{before:([^{}]+)\}")
 
 
-def take_reading(commands: Sequence[Mapping[str, Any]], run: Run, at: float) -> dict[str, Any]:
+def take_reading(commands: Sequence[Mapping[str, Any]], run_all: RunAll, at: float) -> dict[str, Any]:
     """The answers of every `read` command, by its name. A command that fails is an answer too."""
-    return {"at": round(at, 9), "outputs": {command["name"]: run(command).output() for command in commands}}
+    pairs = zip(commands, run_all(commands), strict=True)
+    return {"at": round(at, 9), "outputs": {command["name"]: done.output() for command, done in pairs}}
 
 
 def accepted(command: Mapping[str, Any], output: Mapping[str, Any]) -> bool:
@@ -100,15 +101,15 @@ def forget_receipt(fault: str) -> None:
         pass
 
 
-def undo_from_receipt(fault: str, run: Run) -> tuple[bool, list[dict[str, Any]]]:
+def undo_from_receipt(fault: str, run_all: RunAll) -> tuple[bool, list[dict[str, Any]]]:
     """Undo `fault` and, when that worked, forget its receipt. Raises as `load_receipt`."""
-    ok, outputs = undo_all(load_receipt(fault)["undo"], run)
+    ok, outputs = undo_all(load_receipt(fault)["undo"], run_all)
     if ok:
         forget_receipt(fault)
     return ok, outputs
 
 
-def undo_all(undo: Sequence[Mapping[str, Any]], run: Run) -> tuple[bool, list[dict[str, Any]]]:
+def undo_all(undo: Sequence[Mapping[str, Any]], run_all: RunAll) -> tuple[bool, list[dict[str, Any]]]:
     """Run every command, also after one that failed: what can be put back is put back."""
-    outputs = [run(command).output() for command in undo]
+    outputs = [done.output() for done in run_all(undo)]
     return all(accepted(command, output) for command, output in zip(undo, outputs, strict=True)), outputs

@@ -179,7 +179,7 @@ class Runner:
     def _act(self, name: str) -> Act:
         if name not in self._acts:
             planned, emit = self._plan["faults"][name], self._events.emit
-            self._acts[name] = Act(name, planned, self._runnery.run, emit, self._lifeline.now)
+            self._acts[name] = Act(name, planned, self._runnery.run_all, emit, self._lifeline.now)
         return self._acts[name]
 
     def _apply(self, name: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 from typing import Any, Protocol
 
-from stormcell.guest import spawn
+from stormcell.guest import batch, spawn
 from stormcell.guest.lifeline import Lifeline
 from stormcell.guest.trees import Forest, Tree
 
@@ -18,6 +20,8 @@ LIMIT = 256 << 10
 _DRAIN = 0.2
 """Seconds after its end that a command's pipes may stay open: a daemon that it left behind may hold them for ever."""
 _KILLED = 2.0
+_ANSWERS = 8 * LIMIT
+"""Bytes of both outputs of a command as JSON, which writes some as six."""
 CGROUPS = "/sys/fs/cgroup"
 
 
@@ -47,6 +51,13 @@ class Run(Protocol):
         """Keep `limit` bytes of each output: the first ones, or the last with `tail`."""
 
 
+class RunAll(Protocol):
+    """Runs Commands given as JSON, one after the other, and answers how each ended."""
+
+    def __call__(self, commands: Sequence[Mapping[str, Any]], *, until_failure: bool = False) -> list[Finished]:
+        """All of them, or with `until_failure` none after the first that failed: then there are fewer answers."""
+
+
 class Pipe:
     """Reads a child's output as it comes, keeps `limit` bytes of it, and throws the rest away."""
 
@@ -63,6 +74,16 @@ class Pipe:
     def open(self) -> bool:
         """Not yet at its end."""
         return self._fd >= 0
+
+    @property
+    def kept(self) -> bytes:
+        """As it came."""
+        return bytes(self._kept)
+
+    @property
+    def lines(self) -> int:
+        """How many of them ended so far."""
+        return self._kept.count(b"\n")
 
     @property
     def text(self) -> str:
@@ -98,10 +119,20 @@ class Pipe:
 
 
 class Process:
-    """A started command and its pipes. Raises spawn.NotStarted, also for what only the child could find out."""
+    """A started command and its pipes. Raises spawn.NotStarted, also for what only the child could find out.
+
+    With `instead` the child calls that, and the command is not looked at.
+    """
 
     def __init__(
-        self, lifeline: Lifeline, forest: Forest, command: Mapping[str, Any], *, limit: int = LIMIT, tail: bool = False
+        self,
+        lifeline: Lifeline,
+        forest: Forest,
+        command: Mapping[str, Any],
+        *,
+        limit: int = LIMIT,
+        tail: bool = False,
+        instead: Callable[[], int] | None = None,
     ) -> None:
         self._lifeline = lifeline
         self._forest = forest
@@ -110,12 +141,9 @@ class Process:
         self.status: int | None = None
         self.seconds = 0.0
         self._stdin = memoryview(command.get("stdin", "").encode())
-        asked = spawn.Command(command["argv"], command.get("cwd") or "/", command.get("env") or {}, command.get("user"))
         try:
             self._child = spawn.spawn(
-                lambda: spawn.run_command(asked, self.tree.environment()),
-                stdin=bool(self._stdin),
-                enter=self.tree.enter,
+                lambda: self._become(command, instead), stdin=bool(self._stdin), enter=self.tree.enter
             )
         except spawn.NotStarted:
             forest.fell(self.tree)
@@ -166,6 +194,13 @@ class Process:
         truncated = self.out.truncated or self.err.truncated
         return Finished(outcome, self.out.text, err, truncated, self.seconds or time.monotonic() - self.began)
 
+    def _become(self, command: Mapping[str, Any], instead: Callable[[], int] | None) -> None:
+        """In the child."""
+        if instead is not None:
+            spawn.run_as_we_are(instead, self.tree.environment())
+        cwd, env, user = command.get("cwd") or "/", command.get("env") or {}, command.get("user")
+        spawn.run_command(spawn.Command(command["argv"], cwd, env, user), self.tree.environment())
+
     def _exit(self, _events: int) -> None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
@@ -214,6 +249,47 @@ class Runnery:
                 process.kill()
             finished = process.finish(timed_out=not in_time)
         return finished
+
+    def run_all(self, commands: Sequence[Mapping[str, Any]], *, until_failure: bool = False) -> list[Finished]:
+        """See RunAll. Commands of ours that follow each other share one child (batch.py)."""
+        done: list[Finished] = []
+        while len(done) < len(commands):
+            if until_failure and done and batch.failed(commands[len(done) - 1], done[-1].outcome):
+                break
+            shared = list(takewhile(batch.fits, commands[len(done) :]))
+            done += self._shared(shared, until_failure) if len(shared) > 1 else [self.run(commands[len(done)])]
+        return done
+
+    def _shared(self, commands: Sequence[Mapping[str, Any]], until_failure: bool) -> list[Finished]:
+        """The answers of one child. If it ends before its time, the last one is how: the command that it was at."""
+        work = partial(batch.serve, commands, until_failure, LIMIT)
+        try:
+            process = Process(self._lifeline, self.forest, {}, limit=_ANSWERS * len(commands), instead=work)
+        except (spawn.NotStarted, OSError) as error:
+            return [Finished("not_started", "", str(error), False, 0.0)]
+        in_time, told = False, 0
+        try:
+            while True:
+                seconds = commands[min(told, len(commands) - 1)].get("timeout_s", 30.0)
+                more = partial(self._more, process, told)
+                in_time = self._lifeline.until(more, seconds)
+                if process.ended or not in_time:
+                    break
+                told = process.out.lines
+            if in_time:
+                self._lifeline.settle(lambda: process.quiet, _DRAIN)
+        finally:
+            if not in_time:
+                process.kill()
+            rest = process.finish(timed_out=not in_time)
+        answers = batch.answers(process.out.kept)
+        done = [Finished(*answer) for answer in answers]
+        stopped = until_failure and bool(done) and batch.failed(commands[len(done) - 1], done[-1].outcome)
+        return done if len(done) == len(commands) or stopped else [*done, replace(rest, out="")]
+
+    @staticmethod
+    def _more(process: Process, told: int) -> bool:
+        return process.ended or process.out.lines > told
 
 
 def own_cgroup() -> str | None:

@@ -230,19 +230,13 @@ def run_command(command: Command, extra: Mapping[str, str]) -> NoReturn:
 
 
 def run_function(call: Callable[[], int]) -> NoReturn:
-    """Turn the calling child into `call`; its result is the exit code, an exception is 1 with its text on stderr."""
+    """Turn the calling child into `call`; see `code_of` for its exit code."""
     os.close(_REPORT)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         fd = ("stdin", "stdout", "stderr").index(name)
         stream = open(fd, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115 - lives on
         setattr(sys, name, stream)
-    code = 1
-    try:
-        code = call()
-    except SystemExit as leave:
-        code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    except BaseException as error:
-        sys.stderr.write(f"stormcell-guest: {type(error).__name__}: {error}\n")
+    code = code_of(call)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -251,12 +245,34 @@ def run_function(call: Callable[[], int]) -> NoReturn:
     os._exit(code & 0xFF)
 
 
+def code_of(call: Callable[[], int]) -> int:
+    """What `call` returns, as an exit code; an exception is 1 with its text on stderr."""
+    try:
+        return call()
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    except BaseException as error:
+        sys.stderr.write(f"stormcell-guest: {type(error).__name__}: {error}\n")
+        return 1
+
+
+def run_as_we_are(call: Callable[[], int], extra: Mapping[str, str]) -> NoReturn:
+    """Turn the calling child into `call`, in the surroundings that a command without a user has."""
+    _surround({**_account(None).environment(), **extra})
+    os.chdir("/")
+    run_function(call)
+
+
 def _ours(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     from stormcell.guest import commands
 
+    _surround(env)
+    return commands.main(list(arguments))
+
+
+def _surround(env: Mapping[str, str]) -> None:
     os.environ.clear()
     os.environ.update(env)
-    return commands.main(list(arguments))
 
 
 @dataclass(frozen=True)

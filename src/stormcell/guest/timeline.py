@@ -7,16 +7,16 @@ from typing import Any
 
 from stormcell.guest.acts import Act, Emit
 from stormcell.guest.offspring import Child
-from stormcell.guest.running import Run, Runnery
+from stormcell.guest.running import Runnery
 
 
 def work(name: str, planned: Mapping[str, Any], began: float) -> Callable[[Child], None]:
     """For an Offspring. `began` is the run's time at which the schedule starts."""
 
     def carry_out(child: Child) -> None:
-        run: Run = Runnery(child.lifeline).run
+        run_all = Runnery(child.lifeline).run_all
         emit: Emit = child.emit
-        act = Act(name, planned, run, emit, child.lifeline.now)
+        act = Act(name, planned, run_all, emit, child.lifeline.now)
         moments = planned["moments"]
         done, before = began, 0.0
         try:

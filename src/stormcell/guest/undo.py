@@ -17,7 +17,7 @@ def main(argv: list[str]) -> int:
         return 2
     fault = argv[0]
     try:
-        ok, outputs = readings.undo_from_receipt(fault, Runnery(Lifeline(None)).run)
+        ok, outputs = readings.undo_from_receipt(fault, Runnery(Lifeline(None)).run_all)
     except FileNotFoundError:
         sys.stderr.write(f"stormcell-guest: no receipt of '{fault}': it was never begun, or it is undone\n")
         return 2

@@ -99,10 +99,10 @@ def _apart() -> None:
 def undo_everything(why: str) -> list[dict[str, Any]]:
     """Every receipt, the latest first. What was done is appended to the report beside the receipts."""
     done = []
-    run = Runnery(Lifeline(None)).run
+    run_all = Runnery(Lifeline(None)).run_all
     for fault in readings.receipts_there():
         try:
-            ok, outputs = readings.undo_from_receipt(fault, run)
+            ok, outputs = readings.undo_from_receipt(fault, run_all)
         except FileNotFoundError:  # undone by somebody else meanwhile
             continue
         except (OSError, ValueError) as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
-import subprocess
 import time
 from typing import Any
 
 from stormcell.guest.kernel import write_file
-from stormcell.guest.tools import common
+from stormcell.guest.tools import common, qdiscs
 from stormcell.guest.tools.netlink import CREATE, EXCL, Netlink, attribute, attributes, nested
 
 DEVICES = "/sys/class/net"
@@ -22,7 +22,6 @@ _QUEUE, _STATS2 = 3, 7  # TCA_STATS_QUEUE, TCA_STATS2
 _POLL_S = 0.01
 _LINK = struct.Struct("=BxHiII")
 _NO_DEVICE = 19
-HOOK = "clsact"
 
 
 def make(devices: str, kind: str, *names: str) -> dict[str, Any]:
@@ -113,45 +112,35 @@ def hook(device: str, pref: str) -> dict[str, Any]:
     drivers/net/ifb.c marks what it sends (`tc_skip_classify`), and only an action on the way takes the mark off. On
     a loopback device the packet would else pass the ingress hook unseen.
     """
-    made = _tc("qdisc", "add", "dev", device, HOOK, may_fail=True)
-    if made:
-        common.put_mark(_mark(device), True)
-    elif HOOK not in _show("qdisc", "show", "dev", device):  # an `ingress` qdisc has the same handle and no way out
-        raise ValueError(f"{device} has an ingress qdisc of somebody else, beside which no hook for both ways fits")
-    _tc(*_filter("add", device, pref), "matchall", "action", "continue")
+    with Netlink(socket.NETLINK_ROUTE) as kernel:
+        try:
+            qdiscs.add_clsact(kernel, device)
+            made = True
+            common.put_mark(_mark(device), True)
+        except FileExistsError:
+            made = False
+            if not qdiscs.has_clsact(kernel, device):  # an `ingress` qdisc has the same handle and no way out
+                raise ValueError(
+                    f"{device} has an ingress qdisc of somebody else, beside which no hook for both ways fits"
+                ) from None
+        qdiscs.add_pass(kernel, device, "egress", int(pref))
     return {"hook": device, "made": made}
 
 
 def unhook(device: str, pref: str) -> dict[str, Any]:
     """Undo `hook`; the hook itself goes when we made it and nothing else uses it."""
-    if HOOK not in _show("qdisc", "show", "dev", device):
-        common.drop_mark(_mark(device))
-        return {"free": False}
-    _tc(*_filter("del", device, pref), may_fail=True)
-    free = not any(_filters(device, way) for way in ("ingress", "egress"))
-    if common.get_mark(_mark(device)) and free:
-        _tc("qdisc", "del", "dev", device, HOOK, may_fail=True)
-        common.drop_mark(_mark(device))
+    with Netlink(socket.NETLINK_ROUTE) as kernel:
+        if not qdiscs.has_clsact(kernel, device):
+            common.drop_mark(_mark(device))
+            return {"free": False}
+        with contextlib.suppress(OSError):
+            qdiscs.remove_filter(kernel, device, "egress", int(pref))
+        free = not any(qdiscs.filters(kernel, device, way) for way in ("ingress", "egress"))
+        if common.get_mark(_mark(device)) and free:
+            with contextlib.suppress(OSError):
+                qdiscs.remove_clsact(kernel, device)
+            common.drop_mark(_mark(device))
     return {"free": free}
-
-
-def _filter(verb: str, device: str, pref: str) -> tuple[str, ...]:
-    return ("filter", verb, "dev", device, "egress", "pref", pref, "protocol", "all")
-
-
-def _filters(device: str, way: str) -> bool:
-    return bool(_show("filter", "show", "dev", device, way).strip())
-
-
-def _show(*words: str) -> str:
-    return subprocess.run(["tc", *words], capture_output=True, text=True, timeout=20).stdout
-
-
-def _tc(*words: str, may_fail: bool = False) -> bool:
-    done = subprocess.run(["tc", *words], capture_output=True, text=True, timeout=20)
-    if done.returncode and not may_fail:
-        raise ValueError(done.stderr.strip() or f"tc: exit {done.returncode}")
-    return not done.returncode
 
 
 def _mark(device: str) -> str:
