@@ -7,11 +7,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any, Protocol
 
 from stormcell.guest import batch, spawn
+from stormcell.guest.launch import Launcher
 from stormcell.guest.lifeline import Lifeline
 from stormcell.guest.trees import Forest, Tree
 
@@ -142,9 +143,7 @@ class Process:
         self.seconds = 0.0
         self._stdin = memoryview(command.get("stdin", "").encode())
         try:
-            self._child = spawn.spawn(
-                lambda: self._become(command, instead), stdin=bool(self._stdin), enter=self.tree.enter
-            )
+            self._child = self._spawned(command, instead)
         except spawn.NotStarted:
             forest.fell(self.tree)
             raise
@@ -186,20 +185,22 @@ class Process:
         self._forest.fell(self.tree)
         outcome: int | str = "timeout"
         err = self.err.text
-        if self._report.text:
-            outcome, err = "not_started", _reason(self._report.text)
+        report = self._report.text or (self._child.failure().decode() if self.ended else "")
+        if report:
+            outcome, err = "not_started", _reason(report)
         elif self.status is not None and not timed_out:
             code = os.waitstatus_to_exitcode(self.status)
             outcome = code if code >= 0 else f"signal:{-code}"
         truncated = self.out.truncated or self.err.truncated
         return Finished(outcome, self.out.text, err, truncated, self.seconds or time.monotonic() - self.began)
 
-    def _become(self, command: Mapping[str, Any], instead: Callable[[], int] | None) -> None:
-        """In the child."""
+    def _spawned(self, command: Mapping[str, Any], instead: Callable[[], int] | None) -> spawn.Child:
         if instead is not None:
-            spawn.run_as_we_are(instead, self.tree.environment())
+            body = partial(spawn.run_as_we_are, instead, self.tree.environment())
+            return spawn.spawn(body, stdin=False, enter=self.tree.enter)
         cwd, env, user = command.get("cwd") or "/", command.get("env") or {}, command.get("user")
-        spawn.run_command(spawn.Command(command["argv"], cwd, env, user), self.tree.environment())
+        asked = spawn.Command(command["argv"], cwd, env, user)
+        return spawn.spawn_command(asked, self.tree, stdin=bool(self._stdin), launcher=_launcher(os.getpid()))
 
     def _exit(self, _events: int) -> None:
         pid, status = os.waitpid(self.pid, os.WNOHANG)
@@ -290,6 +291,18 @@ class Runnery:
     @staticmethod
     def _more(process: Process, told: int) -> bool:
         return process.ended or process.out.lines > told
+
+
+@cache
+def _launcher(_pid: int) -> Launcher | None:
+    """Starts programs without copying this process; None where that cannot be done.
+
+    One for each process: it goes by the signals that this one ignores.
+    """
+    try:
+        return Launcher()
+    except OSError:
+        return None
 
 
 def own_cgroup() -> str | None:
