@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,6 +48,26 @@ def everyone() -> Iterator[Process]:
     for name in os.listdir("/proc"):
         if name.isdigit() and (process := look(int(name))) is not None and not of_kernel(process):
             yield process
+
+
+def of_comms(names: Collection[str]) -> list[Process]:
+    """The processes whose command has one of these names (no kernel threads); of the others only that is read."""
+    wanted = {f"{name}\n".encode() for name in names}
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fd = os.open(f"/proc/{name}/comm", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            alike = os.read(fd, 64) in wanted
+        except OSError:
+            alike = False
+        finally:
+            os.close(fd)
+        if alike and (process := look(int(name))) is not None and 2 not in (process.pid, process.parent):
+            found.append(process)
+    return found
 
 
 def of_service(name: str, only_main: bool) -> list[Process]:

@@ -40,7 +40,7 @@ def start(name: str) -> None:
 def stop(name: str) -> None:
     """End it; there need not be one."""
     for event, condition in (SETS | ADJUSTS).items():
-        if _section(name, event):
+        if f"name={_name(name, event)}:" in (common.read_text(_trigger(event)) or ""):
             write_file(_trigger(event), f"!{_histogram(name, event)}{condition}\n")
 
 
@@ -76,7 +76,7 @@ def _trigger(event: str) -> str:
 
 def daemons() -> list[Process]:
     """Time daemons that run, by their command names."""
-    return [process for process in processes.everyone() if process.comm in DAEMONS]
+    return processes.of_comms(DAEMONS)
 
 
 def send(victims: list[dict[str, Any]], number: signal.Signals) -> None:
