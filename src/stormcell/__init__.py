@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from stormcell.engine.campaigns.api import resume_campaign_async as resume_campaign_async
     from stormcell.engine.campaigns.api import run_campaign as run_campaign
     from stormcell.engine.campaigns.api import run_campaign_async as run_campaign_async
+    from stormcell.sandbox.api import AsyncPool as AsyncPool
     from stormcell.sandbox.api import AsyncSandbox as AsyncSandbox
+    from stormcell.sandbox.api import Pool as Pool
     from stormcell.sandbox.api import Sandbox as Sandbox
     from stormcell.spec.experiment import Experiment as Experiment
     from stormcell.spec.verdict import Verdict as Verdict
@@ -25,10 +27,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "AsyncPool": "stormcell.sandbox.api",
     "AsyncSandbox": "stormcell.sandbox.api",
     "CampaignOutcome": "stormcell.engine.campaigns.api",
     "Experiment": "stormcell.spec.experiment",
     "Outcome": "stormcell.engine.api",
+    "Pool": "stormcell.sandbox.api",
     "Sandbox": "stormcell.sandbox.api",
     "Verdict": "stormcell.spec.verdict",
     "resume_campaign": "stormcell.engine.campaigns.api",
@@ -39,8 +43,8 @@ _PUBLIC = {
     "run_campaign_async": "stormcell.engine.campaigns.api",
 }
 __all__ = [
-    "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Sandbox", "Verdict", "__version__", "resume_campaign",
-    "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
+    "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "Verdict", "__version__",
+    "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
 ]  # fmt: skip
 
 

@@ -30,16 +30,21 @@ def fsync_tree(folder: Path) -> None:
     fsync_path(folder)
 
 
-def write_atomically(path: Path, text: str | bytes) -> None:
-    """Replace a small private file: write beside it, fsync, rename, fsync the folder."""
+def write_atomically(path: Path, text: str | bytes, *, sync: bool = True) -> None:
+    """Replace a small private file: write beside it, fsync, rename, fsync the folder.
+
+    Without `sync` it outlives this process at any moment, but not a power cut of the host.
+    """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(text.encode() if isinstance(text, str) else text)
         file.flush()
-        os.fsync(fd)
+        if sync:
+            os.fsync(fd)
     new.rename(path)
-    fsync_path(path.parent)
+    if sync:
+        fsync_path(path.parent)
 
 
 def publish(new: Path, final: Path) -> None:

@@ -111,7 +111,9 @@ class Machine:
         return machine
 
     async def given_up(self) -> None:
-        """End a machine that could not begin: dead and let go of when this returns."""
+        """End a machine that could not begin: dead and let go of when this returns. Harmless when repeated."""
+        if self._pidfd < 0:
+            return
         self._signal()
         await asyncio.shield(wait_ended(self._pidfd, DEATH_S))
         await self.close()
@@ -395,6 +397,11 @@ class Machine:
         while not await wait_ended(self._pidfd, 3600):
             pass
         self._status = reap(self._pidfd)
+
+    @property
+    def ended(self) -> bool:
+        """Whether its process is gone, or let go of."""
+        return self._pidfd < 0 or has_ended(self._pidfd)
 
     async def wait_exit(self, timeout: float) -> ExitEvidence | None:
         """Evidence once the process is gone; None at the deadline (seconds)."""

@@ -20,12 +20,8 @@ DISK_OF_ONE = 256 * MIB
 
 
 def admit(template_memory: int, memory_available: int, disk_free: int, folder: Path, count: int = 1) -> None:
-    """All in bytes. Raises HostError or NoSpace with what is there and what `count` sandboxes are thought to need.
-
-    A guest may come to use all of `template_memory`; a quarter of it is counted, since restored pages are shared
-    until they are written.
-    """
-    need = max(MEMORY_OF_ONE, template_memory // 4) * count + MEMORY_KEPT
+    """All in bytes. Raises HostError or NoSpace with what is there and what `count` sandboxes are thought to need."""
+    need = memory_of_one(template_memory) * count + MEMORY_KEPT
     wanted = "another sandbox" if count == 1 else f"{count} more sandboxes"
     if memory_available < need:
         raise HostError(
@@ -40,6 +36,15 @@ def admit(template_memory: int, memory_available: int, disk_free: int, folder: P
             rule=f"at least {DISK_OF_ONE * count // MIB} MiB",
             remedy="free some, or set STORMCELL_HOME to a larger disk",
         )
+
+
+def memory_of_one(template_memory: int) -> int:
+    """Bytes that a sandbox is thought to need.
+
+    A guest may come to use all of `template_memory`; a quarter of it is counted, since restored pages are shared
+    until they are written.
+    """
+    return max(MEMORY_OF_ONE, template_memory // 4)
 
 
 def admit_here(template_memory: int, folder: Path, count: int = 1) -> None:

@@ -74,7 +74,7 @@ class AsyncSandbox:
         built = await resolve(template, progress)
         mark("template")
         wishes = Wishes.checked(ttl_seconds, metadata, open_ports, raw, detached)
-        return cls._of(await make(Origin.of_template(built), wishes, mark))
+        return cls.of(await make(Origin.of_template(built), wishes, mark))
 
     @classmethod
     async def restore(
@@ -98,13 +98,14 @@ class AsyncSandbox:
             origin = await asyncio.to_thread(snapshots.origin_of, home, found)
             mark("verified")
             try:
-                return cls._of(await make(origin, wishes, mark))
+                return cls.of(await make(origin, wishes, mark))
             finally:
                 if origin.pages is not None:
                     origin.pages.close()
 
     @classmethod
-    def _of(cls, made: Made) -> Self:
+    def of(cls, made: Made) -> Self:
+        """One that lives already."""
         link = Link(made.folder, made.machine, made.record.ttl_seconds, made.channel)
         return cls(link, made.record, made.orphans)
 
@@ -190,7 +191,7 @@ class AsyncSandbox:
             made = await forking.fork(self._link, self.record, number, wishes, mark)
         finally:
             self.record = forking.latest(self.record, self.folder)
-        children = [type(self)._of(each) for each in made]
+        children = [type(self).of(each) for each in made]
         return children[0] if count is None else children
 
     async def snapshot(self, name: str, *, metadata: Mapping[str, str] | None = None) -> Snapshot:

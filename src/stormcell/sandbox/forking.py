@@ -29,7 +29,8 @@ from stormcell.sandbox.link import Link, to_the_end
 from stormcell.sandbox.making import Made, Mark, Wishes, begin, go_on, start_ahead, undone_unless_made
 from stormcell.sandbox.origin import Origin, freeze_disk, memory_file, next_disk
 from stormcell.sandbox.record import Record
-from stormcell.spec.errors import SandboxError, SpecError, StormcellError
+from stormcell.sandbox.waiting import Shelf
+from stormcell.spec.errors import MachineDied, SandboxError, SandboxNotFound, SpecError, StormcellError
 from stormcell.spec.home import Home
 from stormcell.template.model import Template
 from stormcell.template.store import Store
@@ -129,17 +130,35 @@ class Nursery:
         """Start the processes; what `stack` still holds at its end goes."""
         for index in range(self._count):
             with self._naming(index):
-                folder = begin(
-                    self._template,
-                    self._wishes,
-                    self._home,
-                    memory=self._memory,
-                    layers=self._layers,
-                    parent=self._parent,
-                )
-                started = await stack.enter_async_context(undone_unless_made(folder))
-                started.append(await start_ahead(self._template, folder, self._home, self._memory, self._wishes))
-                self._waiting.append((folder, started[0]))
+                if not await self._taken(stack):
+                    await self._started(stack)
+
+    async def _started(self, stack: AsyncExitStack) -> None:
+        folder = begin(
+            self._template,
+            self._wishes,
+            self._home,
+            memory=self._memory,
+            layers=self._layers,
+            parent=self._parent,
+        )
+        started = await stack.enter_async_context(undone_unless_made(folder))
+        started.append(await start_ahead(self._template, folder, self._home, self._memory, self._wishes))
+        self._waiting.append((folder, started[0]))
+
+    async def _taken(self, stack: AsyncExitStack) -> bool:
+        """A process that waits in a pool for this; one that died or was removed meanwhile is passed over."""
+        while self._memory == layers.TEMPLATE and (bare := Shelf.bare_for(self._template, self._home)):
+            started = await stack.enter_async_context(undone_unless_made(bare.folder))
+            started.append(bare.machine)
+            try:
+                await bare.taken(self._wishes, self._layers, self._parent)
+            except (SandboxNotFound, MachineDied):
+                await bare.thrown_away()
+                continue
+            self._waiting.append((bare.folder, bare.machine))
+            return True
+        return False
 
     async def born(self, origin: Origin) -> list[Made]:
         """All go on from the same moment. The first failure ends the others' making and is raised with its number."""

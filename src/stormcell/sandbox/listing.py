@@ -15,7 +15,8 @@ from stormcell.spec.home import Home
 
 @dataclass(frozen=True)
 class Row:
-    """`state` is creating, running, paused, dead (its machine ended) or left (gc would remove it, see `why`)."""
+    """`state` is creating, waiting (in a pool), running, paused, dead (its machine ended) or left (gc would remove it,
+    see `why`)."""
 
     id: str
     template: str
@@ -57,8 +58,11 @@ def _row(found: Found) -> Row:
 
 
 def _state(found: Found) -> str:
-    if found.record is None or found.record.state == "creating":
+    record = found.record
+    if record is None or record.state == "creating":
         return "creating"
-    if not found.machines:
+    if not found.machines and (record.state == "running" or record.machine is not None):
         return "dead"
+    if record.state == "waiting":
+        return "waiting"
     return "paused" if (found.folder / "paused").exists() else "running"

@@ -21,7 +21,7 @@ from stormcell.sandbox.activity import Activity
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.link import to_the_end
 from stormcell.sandbox.origin import Origin, machine_spec, memory_file
-from stormcell.sandbox.record import Record, checked_metadata, checked_ports, checked_ttl, new_id
+from stormcell.sandbox.record import Record, State, checked_metadata, checked_ports, checked_ttl, new_id
 from stormcell.sandbox.removal import remove
 from stormcell.sandbox.survey import making_name
 from stormcell.spec.home import Home, private_folder
@@ -82,6 +82,7 @@ def begin(
     layers: tuple[str, ...] = (),
     parent: str = "",
     snapshot: str = "",
+    state: State = "creating",
 ) -> Path:
     """The folder with its lease and record, complete from the moment that it has its name; no process yet."""
     name, here = new_id(), ProcessRef.here()
@@ -94,7 +95,7 @@ def begin(
                 id=name,
                 template=template.digest,
                 template_name=template.name,
-                state="creating",
+                state=state,
                 ttl_seconds=wishes.ttl_seconds,
                 owner=here,
                 metadata=wishes.metadata,
@@ -141,35 +142,18 @@ async def start_ahead(template: Template, folder: Path, home: Home, memory: str,
 
 async def go_on(machine: Machine, folder: Path, origin: Origin, wishes: Wishes, mark: Mark = lambda _: None) -> Made:
     """Let a waiting machine go on from `origin`, and tell its guest who it is."""
-    home = Home.current()
     # beside the restore: a reaper takes longer to start than a machine
-    watched = asyncio.create_task(asyncio.to_thread(reaper.ensure, home.state))
+    watched = asyncio.create_task(asyncio.to_thread(reaper.ensure, Home.current().state))
     channel: Channel | None = None
     try:
-        copy_overlay(origin.overlay, folder / "disk.qcow2")
-        mark("disk")
-        own = None
-        if origin.pages is not None or origin.filled:
-            own = (memory_file(origin.memory, folder, origin.template, home), origin.pages)
-        await machine.load(folder / "disk.qcow2", origin.state, own)
-        mark("loaded")
-        record = Record.read(folder)
-        assert record is not None
-        record = dataclasses.replace(record, machine=ProcessRef.of(machine.identity))
-        async with _attended(machine, origin) as dial:
-            went_on = await machine.cont()
-            channel = await dial()
-            orphans: tuple[Orphan, ...] = ()
-            if wishes.raw:
-                await channel.ready(RESUME_S)
-            else:
-                advance = went_on - origin.since_ns
-                orphans = (await channel.resume(new_identity(folder.name), RESUME_S, advance_ns=advance)).orphans
-        mark("resumed")
+        channel, orphans = await wake(machine, folder, origin, wishes.raw, mark)
         ports = await machine.ports()
         await watched
+        record = Record.read(folder)
+        assert record is not None
         owner = None if wishes.detached else record.owner
-        record = dataclasses.replace(record, state="running", owner=owner, ports=ports)
+        machine_ref = ProcessRef.of(machine.identity)
+        record = dataclasses.replace(record, state="running", machine=machine_ref, owner=owner, ports=ports)
         with writing("the sandbox's record cannot be written", folder):
             record.write(folder)
         mark("recorded")
@@ -180,6 +164,34 @@ async def go_on(machine: Machine, folder: Path, origin: Origin, wishes: Wishes, 
             await channel.close()
         raise
     return Made(folder, record, machine, channel, orphans)
+
+
+async def wake(
+    machine: Machine, folder: Path, origin: Origin, raw: bool, mark: Mark = lambda _: None
+) -> tuple[Channel, tuple[Orphan, ...]]:
+    """Load `origin` into a waiting machine and let it run; its guest has acknowledged who it is now, unless `raw`."""
+    copy_overlay(origin.overlay, folder / "disk.qcow2")
+    mark("disk")
+    own = None
+    if origin.pages is not None or origin.filled:
+        own = (memory_file(origin.memory, folder, origin.template, Home.current()), origin.pages)
+    await machine.load(folder / "disk.qcow2", origin.state, own)
+    mark("loaded")
+    async with _attended(machine, origin) as dial:
+        went_on = await machine.cont()
+        channel = await dial()
+        orphans: tuple[Orphan, ...] = ()
+        try:
+            if raw:
+                await channel.ready(RESUME_S)
+            else:
+                advance = went_on - origin.since_ns
+                orphans = (await channel.resume(new_identity(folder.name), RESUME_S, advance_ns=advance)).orphans
+        except BaseException:
+            await channel.close()
+            raise
+    mark("resumed")
+    return channel, orphans
 
 
 @contextlib.asynccontextmanager

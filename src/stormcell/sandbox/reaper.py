@@ -1,4 +1,6 @@
-"""Kills sandboxes whose ttl passed: one small process per home, which outlives whoever made them.
+"""Kills sandboxes whose ttl passed, and those that wait in the pool of a dead process.
+
+One small process per home, which outlives whoever made them.
 
 It starts with the first sandbox, is alone by flock on `reaper.lock`, and leaves when nothing is left to watch.
 It imports the standard library and a few small modules of ours only, so that it costs little to start and to keep.
@@ -19,7 +21,7 @@ from pathlib import Path
 from stormcell.sandbox import lease as leases
 from stormcell.sandbox.hostclock import boot_id, boottime_ns
 from stormcell.sandbox.lease import Lease
-from stormcell.sandbox.record import ID
+from stormcell.sandbox.record import ID, Record, RecordTorn
 from stormcell.sandbox.removal import remove
 
 LOOK_EVERY = 1.0
@@ -53,15 +55,35 @@ def read_leases(sandboxes: Path) -> dict[str, Lease | None]:
         return {}
 
 
+def left_waiting(folder: Path) -> bool:
+    """Whether it waits for a process that is dead, and so for nobody.
+
+    Read again after the owner was seen dead: before it died it may have handed the sandbox out to live on.
+    """
+    return all(_waits_for_the_dead(folder) for _ in range(2))
+
+
+def _waits_for_the_dead(folder: Path) -> bool:
+    try:
+        record = Record.read(folder)
+    except RecordTorn:
+        return False
+    return bool(record and record.state == "waiting" and record.owner and not record.owner.alive())
+
+
 def reap(state: Path, log: Path) -> int:
     """Remove what is due now, with a line of evidence each in reaped.jsonl. The number of sandboxes that stay."""
     sandboxes = state / "sandboxes"
     known = read_leases(sandboxes)
-    for name in due(known, boottime_ns(), boot_id()):
+    over = due(known, boottime_ns(), boot_id())
+    left = [name for name in known if name not in over and left_waiting(sandboxes / name)]
+    for name in [*over, *left]:
         lease = known[name]
         reason = f"its ttl of {lease.ttl_seconds if lease else 0:g} s passed"
+        if name in left:
+            reason = "the process in whose pool it waited is dead"
         try:
-            evidence = remove(sandboxes / name, reason, only_overdue=True)
+            evidence = remove(sandboxes / name, reason, only_overdue=name in over)
         except Exception:
             traceback.print_exc()  # into reaper.log; one bad folder must not keep the others alive
             continue

@@ -15,8 +15,9 @@ from stormcell.machine.durable import write_atomically
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.spec.errors import SpecError
 
-State = Literal["creating", "running"]
-"""There is no `killed`: a claim on the lease says that, and then the record goes with its folder."""
+State = Literal["creating", "waiting", "running"]
+"""`waiting` is for whoever asks its owner first (waiting.py). There is no `killed`: a claim on the lease says that, and
+then the record goes with its folder."""
 
 ID = re.compile(r"sc-[0-9a-z]{8}\Z")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o, u: a person can read an id to another
@@ -64,8 +65,12 @@ class Record:
     snapshot: str = ""
 
     def write(self, folder: Path) -> None:
-        """Into `folder`/record.json, whole or not at all, and on the disk when this returns."""
-        write_atomically(folder / "record.json", json.dumps(asdict(self), indent=1))
+        """Into `folder`/record.json, whole or not at all.
+
+        Not synced to the disk, as the lease is not: it must outlive its writer, not the host, for nothing of another
+        boot is used again; a torn one goes with its sandbox.
+        """
+        write_atomically(folder / "record.json", json.dumps(asdict(self), indent=1), sync=False)
 
     @classmethod
     def read(cls, folder: Path) -> Record | None:

@@ -51,7 +51,7 @@ def look(folder: Path) -> Found:
     making = _MAKING.match(folder.name)
     owner_alive = bool(record and record.owner and record.owner.alive())
     # to look whether the lock is held is to hold it for a moment, which must not meet the machine's own start
-    starting = owner_alive and record is not None and record.state == "creating"
+    starting = owner_alive and record is not None and record.machine is None and record.state != "running"
     return Found(
         folder=folder,
         record=record,

@@ -175,6 +175,14 @@ class Recipe(Value):
         """The file that it was read from."""
         return self._source
 
+    def sources(self) -> list[Path]:
+        """The files on the host that it is read from: its own, and those that it names."""
+        named = [self._path(file.source) for file in self.files if file.source is not None]
+        return [*([self._source] if self._source else []), *named]
+
+    def _path(self, source: str) -> Path:
+        return (self._source.parent if self._source else Path.cwd()) / source
+
     def contents(self) -> dict[str, bytes]:
         """Guest path -> content of each file. Raises SpecError for a source that cannot be read."""
         return {file.path: self._content(file) for file in self.files}
@@ -182,7 +190,7 @@ class Recipe(Value):
     def _content(self, file: RecipeFile) -> bytes:
         if file.source is None:
             return (file.content or "").encode()
-        path = (self._source.parent if self._source else Path.cwd()) / file.source
+        path = self._path(file.source)
         try:
             with path.open("rb") as stream:
                 content = stream.read(MAX_FILE + 1)

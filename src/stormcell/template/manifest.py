@@ -37,6 +37,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def untouched(path: Path, manifest: Mapping[str, Any]) -> bool:
+    """Whether a file of the folder is there as it was when it was noted; by the quick check."""
+    try:
+        stamp = _stamp(path)
+        return bool(stamp == {key: manifest["files"][path.name][key] for key in stamp})
+    except (OSError, KeyError, TypeError):
+        return False
+
+
 def verify_files(folder: Path, *, full: bool = False) -> dict[str, Any]:
     """The manifest, once every file was found as it was built. Raises TemplateBroken that names the file.
 
