@@ -43,8 +43,8 @@ _PUBLIC = {
     "run_campaign_async": "stormcell.engine.campaigns.api",
 }
 __all__ = [
-    "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "Verdict", "__version__",
-    "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
+    "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "Verdict",
+    "__version__", "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
 ]  # fmt: skip
 
 

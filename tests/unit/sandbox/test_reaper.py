@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import shutil
 import signal
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from stormcell.sandbox import lease, reaper, removal
-from stormcell.sandbox.hostclock import ProcessRef
+from stormcell.sandbox.hostclock import ProcessRef, boot_id
 from stormcell.sandbox.lease import Lease
-from stormcell.sandbox.record import Record
+from stormcell.sandbox.record import Record, State
 
 
 def sandbox(state: Path, name: str, ttl: float) -> Path:
@@ -58,6 +59,24 @@ def test_reap_kills_what_is_due_spares_the_rest_and_writes_evidence(tmp_path, st
     assert evidence["id"] == over.name
     assert evidence["processes"][0]["pid"] == dies.pid
     assert evidence["complete"] is True
+
+
+def test_what_waits_for_a_dead_process_goes_long_before_its_lease(tmp_path, stand_in):
+    dead = subprocess.Popen(["true"])
+    gone = ProcessRef(dead.pid, 1, boot_id())
+    dead.wait()
+    states: dict[str, tuple[State, ProcessRef | None]] = {"sc-0000000a": ("waiting", gone), "sc-0000000b": ("waiting", ProcessRef.here()),
+              "sc-0000000c": ("running", gone), "sc-0000000d": ("running", None)}  # fmt: skip
+    for name, (state, owner) in states.items():
+        record = Record.read(sandbox(tmp_path, name, 600))
+        assert record is not None
+        dataclasses.replace(record, state=state, owner=owner).write(tmp_path / "sandboxes" / name)
+    waits = stand_in(tmp_path / "sandboxes" / "sc-0000000a")
+    assert reaper.reap(tmp_path, tmp_path / "log") == 3
+    assert sorted(path.name for path in (tmp_path / "sandboxes").iterdir()) == [*states][1:]
+    assert waits.wait(timeout=30) == -signal.SIGKILL
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert json.loads(line)["reason"] == "the process in whose pool it waited is dead"
 
 
 def test_one_bad_folder_does_not_save_the_others(tmp_path, monkeypatch):
