@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from stormcell.machine.channel import Channel
+from stormcell.machine.disk import writing
 from stormcell.machine.machine import Machine
 from stormcell.sandbox import layers, lease
 from stormcell.sandbox.hostclock import ProcessRef
@@ -61,7 +62,9 @@ class Bare:
         Raises SandboxNotFound when a remover was first, MachineError, MachineDied.
         """
         lease.renew(self.folder, wishes.ttl_seconds)
-        _asked_for(self.record, wishes, state="creating", layers=over, parent=parent).write(self.folder)
+        record = _asked_for(self.record, wishes, state="creating", layers=over, parent=parent)
+        with writing("the sandbox's record cannot be written", self.folder):
+            record.write(self.folder)
         await self.machine.forward(wishes.forwards)
 
     async def thrown_away(self) -> None:
@@ -107,7 +110,8 @@ class Whole:
         ports = await self.machine.ports()
         owner = None if wishes.detached else self.record.owner
         record = _asked_for(self.record, wishes, state="running", owner=owner, ports=ports)
-        record.write(self.folder)
+        with writing("the sandbox's record cannot be written", self.folder):
+            record.write(self.folder)
         mark("recorded")
         return Made(self.folder, record, self.machine, self.channel)
 

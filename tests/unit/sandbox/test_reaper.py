@@ -65,8 +65,12 @@ def test_what_waits_for_a_dead_process_goes_long_before_its_lease(tmp_path, stan
     dead = subprocess.Popen(["true"])
     gone = ProcessRef(dead.pid, 1, boot_id())
     dead.wait()
-    states: dict[str, tuple[State, ProcessRef | None]] = {"sc-0000000a": ("waiting", gone), "sc-0000000b": ("waiting", ProcessRef.here()),
-              "sc-0000000c": ("running", gone), "sc-0000000d": ("running", None)}  # fmt: skip
+    states: dict[str, tuple[State, ProcessRef | None]] = {
+        "sc-0000000a": ("waiting", gone),
+        "sc-0000000b": ("waiting", ProcessRef.here()),
+        "sc-0000000c": ("running", gone),
+        "sc-0000000d": ("running", None),
+    }
     for name, (state, owner) in states.items():
         record = Record.read(sandbox(tmp_path, name, 600))
         assert record is not None
