@@ -14,6 +14,9 @@ from stormcell.engine.campaigns.api import CampaignRun
 from stormcell.engine.campaigns.executor import Task
 from stormcell.template.model import Progress
 
+MANY = 100
+"""So many runs are judged together in about two seconds."""
+
 
 def estimate(done: Sequence[tuple[str, float]], left: Sequence[str], jobs: int) -> float | None:
     """Seconds until the last run ends. `done` are cells and the seconds of a run, `left` the cells of those to come.
@@ -65,7 +68,9 @@ class Follow:
         self._watcher.build(progress)
 
     def left(self, runs: Sequence[str]) -> None:
-        """Only these are still to run."""
+        """Only these are still to run. A search says so again and again, and knows no total."""
+        if not self._total:
+            return
         kept = set(runs)
         over = len(self._left.keys() - kept)
         self._left = {name: cell for name, cell in self._left.items() if name in kept}
@@ -103,6 +108,11 @@ class Follow:
         if time.monotonic() - self._waited > 10:
             self._waited = time.monotonic()
             say(f"waiting {why}")
+
+    def judges(self, runs: int) -> None:
+        """Said where it takes long enough to wonder."""
+        if runs > MANY:
+            say(f"judging {runs} runs together")
 
     def _tell(self) -> None:
         counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(self._verdicts.items()))

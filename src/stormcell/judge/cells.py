@@ -96,9 +96,9 @@ def _of_attempts(seen: Sequence[Sight]) -> Iterator[Summary]:
     yield _summary(seen, "success_rate", good / total if total else None, low, high, total, note)
     answered = [list(s.latencies) for s in seen if s.latencies]
     pooled = [value for latencies in answered for value in latencies]
-    for per_cent in QUANTILES:
+    for per_cent, interval in zip(QUANTILES, statistics.bootstrap_quantiles(answered, QUANTILES), strict=True):
         value = statistics.quantile(pooled, per_cent)
-        low, high = statistics.bootstrap(answered, statistics.quantile_of(per_cent)) or (None, None)
+        low, high = interval or (None, None)
         note = _doubt(len(answered), len(pooled), per_cent)
         yield _summary(seen, f"p{per_cent}", value, low, high, len(pooled), note)
 

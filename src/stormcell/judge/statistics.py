@@ -27,8 +27,8 @@ Interval = tuple[float, float]
 Statistic = Callable[[Sequence[float]], float | None]
 
 __all__ = [
-    "FEWEST", "ROUNDS", "WIDE", "Z_95", "Interval", "Statistic", "bootstrap", "bootstrap_difference", "mean",
-    "newcombe", "quantile", "quantile_of", "smallest_count", "wilson",
+    "FEWEST", "ROUNDS", "WIDE", "Z_95", "Interval", "Statistic", "bootstrap", "bootstrap_difference",
+    "bootstrap_quantiles", "mean", "newcombe", "quantile", "quantile_of", "smallest_count", "wilson",
 ]  # fmt: skip
 
 
@@ -93,6 +93,26 @@ def bootstrap(
         return None
     found = [value for _ in range(rounds) if (value := statistic(draw())) is not None]
     return _middle(found, level)
+
+
+def bootstrap_quantiles(
+    groups: Sequence[Sequence[float]],
+    per_cents: Sequence[int],
+    *,
+    seed: int = 0,
+    rounds: int = ROUNDS,
+    level: float = 0.95,
+) -> list[Interval | None]:
+    """`bootstrap` of several nearest-rank quantiles from the same draws, each of which is sorted once."""
+    draw = _drawer(groups, random.Random(seed))
+    if draw is None:
+        return [None for _ in per_cents]
+    found: list[list[float]] = [[] for _ in per_cents]
+    for _ in range(rounds):
+        drawn = sorted(draw())
+        for mine, per_cent in zip(found, per_cents, strict=True):
+            mine.append(drawn[max(1, -(-len(drawn) * per_cent // 100)) - 1])
+    return [_middle(mine, level) for mine in found]
 
 
 def bootstrap_difference(

@@ -33,8 +33,16 @@ class Family:
     whole: bool = False
 
 
+def _duration(seconds: float) -> str:
+    """`63.2ms` and not `63200us`, but `90s` and `2m` as they are."""
+    unit, scale = next(((u, SECONDS[u]) for u in ("s", "ms", "us") if seconds >= SECONDS[u]), ("ns", 1e-9))
+    short = f"{seconds / scale:.9g}{unit}"
+    whole = duration_text(seconds)
+    return whole if len(whole) <= len(short) else short
+
+
 FAMILIES = (
-    Family("duration", SECONDS, lambda value: duration_text(round(value, 9))),
+    Family("duration", SECONDS, lambda value: _duration(round(value, 9))),
     Family("size", BYTES, lambda value: size_text(round(value)), whole=True),
     Family("bit rate", BITS_PER_SECOND, lambda value: render(round(value), BITS_PER_SECOND), whole=True),
     Family("percentage", PER_CENT, lambda value: f"{value:.9g}%"),

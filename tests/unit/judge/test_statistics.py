@@ -89,6 +89,13 @@ def test_a_bootstrap_is_the_same_for_the_same_seed_and_none_of_nothing():
     assert statistics.bootstrap_difference([[1.0]], [[]], statistics.mean) is None
 
 
+@given(st.lists(few, min_size=1, max_size=4), st.integers(0, 9))
+def test_several_quantiles_at_once_are_what_each_is_alone(runs, seed):
+    together = statistics.bootstrap_quantiles(runs, (50, 95), seed=seed, rounds=50)
+    assert together == [statistics.bootstrap(runs, statistics.quantile_of(q), seed=seed, rounds=50) for q in (50, 95)]
+    assert statistics.bootstrap_quantiles([[]], (50,)) == [None]
+
+
 def test_the_difference_of_two_sides_has_an_interval():
     rng = random.Random(2)
     slow = [rng.gauss(150, 10) for _ in range(50)]

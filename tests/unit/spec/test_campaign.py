@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from stormcell.spec.campaign import Campaign, Find
 from stormcell.spec.expansion import BadPath, axes, cells, executions, resolve, with_value
 from stormcell.spec.experiment import NAME
-from stormcell.spec.quantity import between, quantity
+from stormcell.spec.quantity import Quantity, between, quantity
 
 EXPERIMENT: dict[str, Any] = {
     "name": "slow",
@@ -155,6 +155,13 @@ def test_a_quantity_is_read_and_written_again(text):
     found = quantity(text)
     again = quantity(found.plain)
     assert again.value == pytest.approx(found.value) and again.family is found.family
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0632, "63.2ms"), (0.3, "300ms"), (90.0, "90s"), (120.0, "2m"), (0, "0s")]
+)
+def test_a_duration_is_written_as_people_do(value, text):
+    assert Quantity(value, quantity("1s").family).text == text
 
 
 @given(st.floats(0.001, 1e6), st.floats(0.001, 1e6), st.booleans())

@@ -129,9 +129,11 @@ class CampaignRun:
             stopped = error.what
             raise
         finally:
+            runs = search.runs if search is not None else self.planned
+            self.watch.judges(len(runs))
             result = gather(
                 self.campaign,
-                search.runs if search is not None else self.planned,
+                runs,
                 ledger,
                 folder,
                 search=search.answer(stopped) if search is not None else None,

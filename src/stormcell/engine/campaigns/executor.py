@@ -64,6 +64,9 @@ class Watch(Protocol):
     def waits(self, why: str) -> None:
         """Nothing can begin just now."""
 
+    def judges(self, runs: int) -> None:
+        """So many runs are now judged together; of thousands that takes a while."""
+
 
 @dataclass
 class _Running:

@@ -26,3 +26,6 @@ class Quiet:
 
     def waits(self, why: str) -> None:
         """Ignored."""
+
+    def judges(self, runs: int) -> None:
+        """Ignored."""

@@ -1,5 +1,7 @@
 """From a campaign's file to runs that can be compiled; errors name the line that is to be mended."""
 
+from pathlib import Path
+
 import pytest
 
 from stormcell.engine.campaigns.load import at_value, is_campaign, load_campaign, repeated
@@ -7,6 +9,7 @@ from stormcell.spec import yamlfile
 from stormcell.spec.errors import SpecError
 from stormcell.spec.home import Home
 
+ROOT = Path(__file__).parents[4]
 QUICK = """\
 name: quick
 template: base
@@ -89,3 +92,8 @@ def test_a_searchs_parameter_is_found_by_its_faults_kind(tmp_path):
     cell = at_value(found, "3ms", "3ms")
     assert cell.loaded.experiment.name == "quick.jitter-3ms"
     assert cell.loaded.experiment.fault == {"kind": "net.delay", "device": "lo", "delay": "20ms", "jitter": "3ms"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*/campaigns/*.yaml")), ids=lambda file: file.stem)
+def test_the_examples_are_valid(file, tmp_path):
+    assert load_campaign(yamlfile.load(file), file.parent, Home(tmp_path, tmp_path)).campaign.campaign == file.stem
