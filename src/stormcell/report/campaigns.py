@@ -8,19 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
-from stormcell.engine.campaigns.api import CampaignRun, Settings, resumed
-from stormcell.engine.campaigns.folder import CampaignFolder
-from stormcell.engine.campaigns.gather import gather
-from stormcell.engine.campaigns.quiet import Quiet
+from stormcell.engine.campaigns.api import gathered
 from stormcell.judge.wording import percent
 from stormcell.judge.wording import seconds as duration
-from stormcell.ledger.journal import Journal
 from stormcell.report.compare import Cell, CellNumber, Comparison, Difference, Matrix, MatrixRow, Point, Threshold
 from stormcell.report.evidence import Why
 from stormcell.report.model import ORDER, Brief, Campaign, Run
 from stormcell.report.words import LINE, NAME, TEXT, plain, words
-from stormcell.spec.errors import SpecError, StormcellError
-from stormcell.spec.home import Home
+from stormcell.spec.errors import StormcellError
 from stormcell.spec.matrix import CampaignResult, CellResult, Proportion, RunLine, SearchResult, Summary
 from stormcell.spec.matrix import Comparison as Compared
 
@@ -42,7 +37,7 @@ def load_campaign(folder: Path, load_run: Callable[[Path], Run]) -> Campaign:
     try:
         result = CampaignResult.model_validate(json.loads((folder / "result.json").read_text()))
     except (OSError, ValueError):
-        result = _again(folder)
+        result = gathered(folder, {"stopped": STOPPED})
     chosen = _in_full(result, load_run)
     pages = {cell: number for number, (cell, _) in enumerate(chosen, 1)}
     return Campaign(
@@ -60,19 +55,6 @@ def load_campaign(folder: Path, load_run: Callable[[Path], Run]) -> Campaign:
         cannot_know=tuple(words(said, TEXT) for said in (*_cautions(result), *result.cannot_know)),
         folder=words(folder, LINE),
     )
-
-
-def _again(folder: Path) -> CampaignResult:
-    """Of one that was killed before it wrote a result. A search is then not concluded: only what ran is known."""
-    session: CampaignRun = resumed(folder, Settings(), Home.current(), Quiet())
-    if session.campaign.campaign.find is not None:
-        raise SpecError(
-            "this search was ended before it could conclude anything",
-            where=str(folder),
-            remedy=f"go on with it: stormcell run --resume {folder}",
-        )
-    ledger = Journal.read(folder / "ledger.jsonl")
-    return gather(session.campaign, session.planned, ledger, CampaignFolder(folder), info={"stopped": STOPPED})
 
 
 def _in_full(result: CampaignResult, load_run: Callable[[Path], Run]) -> list[tuple[str, Run]]:
