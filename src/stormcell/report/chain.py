@@ -31,6 +31,8 @@ def chain(case: Case, result: Result) -> tuple[Link, ...]:
     codes = {reason.code for reason in result.reasons}
     left = "left_behind" in codes
     undone = [receipt for receipt in begun if receipt.fault in case.undone_faults]
+    if not case.planned_faults or (case.stops and not begun):
+        return _without_a_fault(case)
     return (
         _held("before", case.phase("before"), asked=True),
         Link("in force", _all(begun, "in_force"), ", ".join(words(r.kind, NAME) for r in begun) or "no receipt"),
@@ -41,6 +43,16 @@ def chain(case: Case, result: Result) -> tuple[Link, ...]:
         _held("after", case.phase("recovery"), asked=True),
         _clean(undone, begun, left=left),
     )
+
+
+def _without_a_fault(case: Case) -> tuple[Link, ...]:
+    """Of a control, which gets none, and of a run that was stopped before its fault was begun."""
+    said = "never begun" if case.planned_faults else "no fault is planned"
+    in_force, acted, clean = (Link(name, "none", said) for name in ("in force", "acted", "clean"))
+    under, after = (
+        _held(name, case.phase(phase), asked=False) for name, phase in (("under", "under"), ("after", "recovery"))
+    )
+    return _held("before", case.phase("before"), asked=True), in_force, acted, under, after, clean
 
 
 def _held(name: str, measurements: Sequence[Measurement], *, asked: bool) -> Link:

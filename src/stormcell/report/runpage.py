@@ -32,7 +32,7 @@ def _section(run: Run, name: str, only: bool) -> Html:
         "section",
         tag(
             "div",
-            tag("p", badge(run.verdict, big=True), tag("span", MEANING.get(run.verdict, ""), class_="meaning")),
+            tag("p", badge(run.verdict, big=True), tag("span", _meaning(run), class_="meaning")),
             tag(heading, run.name),
             tag("p", run.question, class_="question") if run.question else None,
             tag("p", relation(first.text), " ", tag("code", first.code), class_="reason"),
@@ -45,7 +45,7 @@ def _section(run: Run, name: str, only: bool) -> Html:
         _chain(run.chain) if not run.branches else None,
         _part("Branches of one instant", _branches(run.branches, name), bool(run.branches)),
         _comparison(run),
-        _part("Until the fork" if run.branches else "Timeline", _timeline(run.timeline), run.timeline is not None),
+        _part("Until the fork" if run.branches else "Timeline", _timeline(run.timeline), _drawn(run.timeline)),
         _part("Latencies before, under and after", [_spread(item) for item in run.spreads], bool(run.spreads)),
         _part("What was measured", _table(run.measured), bool(run.measured)),
         _part("Receipts: what the kernel said", receipts(run.proofs), bool(run.proofs)),
@@ -67,7 +67,7 @@ def _branches(branches: tuple[Branch, ...], name: str) -> Html:
         False: [icon("yes"), " not more than chance"],
         None: [icon("none"), " not said"],
     }
-    heads = [tag("th", head, scope="col") for head in ("branch", "verdict", "from the control", "why")]
+    heads = [tag("th", head, scope="col") for head in ("branch", "verdict", "from the control", "why", "predicted")]
     rows = [
         tag(
             "tr",
@@ -75,6 +75,7 @@ def _branches(branches: tuple[Branch, ...], name: str) -> Html:
             tag("td", badge(branch.run.verdict)),
             tag("td", "is the control: no fault" if branch.control else said[branch.deviates]),
             tag("td", relation(branch.run.reasons[0].text) if branch.run.reasons else None, class_="wrapped"),
+            tag("td", branch.run.predicted or NOTHING, tag("small", "surprise") if branch.run.surprise else None),
         )
         for place, branch in enumerate(branches, 1)
     ]
@@ -86,7 +87,19 @@ def _comparison(run: Run) -> Html | None:
     return tag("div", comparison_part(run.comparison), class_="part") if run.comparison else None
 
 
-def _prediction(run: Run) -> Html:
+def _drawn(found: Timeline | None) -> bool:
+    return found is not None and any(lane.samples for lane in found.probes)
+
+
+def _meaning(run: Run) -> str:
+    if run.verdict == "survived" and any(link.name == "in force" and link.state == "none" for link in run.chain):
+        return "every bound held; no fault was done"
+    return MEANING.get(run.verdict, "")
+
+
+def _prediction(run: Run) -> Html | None:
+    if run.branches:
+        return None
     if not run.predicted:
         return tag("p", "Nothing was predicted.", class_="prediction quiet")
     mark: Child = None

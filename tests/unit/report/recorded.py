@@ -6,6 +6,7 @@ cut-off              our process was killed with SIGKILL while the fault was in 
 slow-database-first  probed from the host; failed. This and the next two were written before events had since and until
 power-cut-fixed      the machine crashed and booted again: two runners; twelve tries at recovery
 no-names-fixed       void: the fault touched nothing
+broken-before        void: the host was so busy that the page was slow before any fault
 """
 
 import json
@@ -29,6 +30,7 @@ VERDICTS = {
     "slow-database-first": "failed",
     "power-cut-fixed": "survived",
     "no-names-fixed": "void",
+    "broken-before": "void",
 }
 
 

@@ -32,7 +32,7 @@ def draw(timeline: Timeline, width: int) -> Html:
     flags = _flags(timeline.marks, x)
     y += FLAG * (1 + max((row for _, row, _, _ in flags), default=-1))
     top = y
-    for probe in timeline.probes:
+    for probe in (lane for lane in timeline.probes if lane.samples):
         y += GAP
         parts.append(text(0, y, fitted(_title(probe), width, 13.5), "lane-title halo"))
         y += 7
