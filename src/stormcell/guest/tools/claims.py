@@ -6,6 +6,7 @@ So a tool claims what it found before it touches it, and the second one is refus
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,11 +21,8 @@ def take(fault: str, things: Iterable[str], what: str, done: str) -> None:
 
     What it has claimed already stays its own. All that are claimed are given back by `drop`, also after a refusal.
     """
-    os.makedirs(_folder(), mode=0o700, exist_ok=True)
-    aside = os.path.join(_folder(), f".{os.getpid()}")
     for thing in things:
-        with open(aside, "w", encoding="utf-8") as file:
-            json.dump({"fault": fault, "thing": thing}, file)
+        aside = _noted(fault, thing)
         try:
             os.link(aside, _path(thing))  # whole, or not at all
         except FileExistsError:
@@ -35,6 +33,19 @@ def take(fault: str, things: Iterable[str], what: str, done: str) -> None:
             os.unlink(aside)
 
 
+def _noted(fault: str, thing: str) -> str:
+    """A file beside the claims, with one written in it."""
+    aside = os.path.join(_folder(), f".{os.getpid()}")
+    while True:
+        os.makedirs(_folder(), mode=0o700, exist_ok=True)
+        try:
+            with open(aside, "w", encoding="utf-8") as file:
+                json.dump({"fault": fault, "thing": thing}, file)
+            return aside
+        except FileNotFoundError:
+            continue  # the folder went with somebody's last claim
+
+
 def drop(fault: str) -> None:
     """Give back all that `fault` has claimed; it need not be anything."""
     if not os.path.isdir(_folder()):
@@ -43,6 +54,8 @@ def drop(fault: str) -> None:
         path = os.path.join(_folder(), name)
         if not name.startswith(".") and _read(path).get("fault") == fault:
             os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(_folder())  # nothing of ours stays behind the last one
 
 
 def _folder() -> str:
