@@ -2,7 +2,11 @@
 
 import dataclasses
 import shutil
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -106,3 +110,12 @@ def test_a_wide_table_scrolls_inside_itself_and_a_receipt_unfolds(page, width, s
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.locator(".verdicts table a").first.click()
     assert page.evaluate("location.hash").startswith("#run-")
+
+
+@pytest.mark.parametrize("width", WIDTHS[:1])
+@pytest.mark.parametrize("scheme", SCHEMES[:1])
+def test_the_browser_reads_the_same_tree_as_an_xml_parser(page, address, width, scheme):
+    """Nothing is nested in a way that a browser mends by moving it."""
+    text = Path(url2pathname(urlsplit(address).path)).read_text()
+    written = [element.tag.rpartition("}")[2] for element in ET.fromstring(text.partition("\n")[2]).iter()]
+    assert page.evaluate("[...document.querySelectorAll('*')].map(e => e.localName)") == written
