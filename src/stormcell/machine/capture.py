@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -51,7 +52,11 @@ async def capture(
     with ExitStack() as undo:
         room = Room(seen + _SPARE)
         undo.callback(room.close)
-        await monitor.execute("blockdev-add", overlay_node(node, overlay) | {"backing": None})
+        taken = asyncio.create_task(asyncio.to_thread(room.take))
+        try:
+            await monitor.execute("blockdev-add", overlay_node(node, overlay) | {"backing": None})
+        finally:
+            await asyncio.wait({taken})
         running = (await monitor.execute("query-status"))["status"] == "running"
         frozen = False
         stopped = went_on = 0

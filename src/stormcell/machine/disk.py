@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-import subprocess
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from stormcell.machine.host import tool
 from stormcell.spec.errors import HostError, NoSpace
 
+_CLUSTER = 1 << 16
 NO_ROOM = {28: "no space left on the device", 122: "disk quota exceeded"}
 
 
@@ -27,16 +28,38 @@ def writing(what: str, where: Path) -> Iterator[None]:
 
 
 def make_overlay(path: Path, backing: Path, backing_format: Literal["raw", "qcow2"], *, size: int) -> None:
-    """A new, empty qcow2 file of `size` bytes over `backing`, which need not be there yet. Raises HostError."""
-    program = tool("qemu-img", "qemu-utils")
-    done = subprocess.run(
-        [program, "create", "-q", "-u", "-f", "qcow2", "-F", backing_format, "-b", backing, path, str(size)],
-        capture_output=True, text=True, timeout=60, check=False,
+    """A new, empty qcow2 file of `size` bytes over `backing`, which need not be there yet. Raises NoSpace, HostError.
+
+    Written here, since starting qemu-img takes 15 ms, in the middle of every fork.
+    """
+    with writing("the disk overlay cannot be made", path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(empty_qcow2(os.fsencode(backing), backing_format.encode(), size))
+
+
+def empty_qcow2(backing: bytes, backing_format: bytes, size: int) -> bytes:
+    """The bytes of an image without data: header, refcount table, one refcount block, L1 table (version 3 of
+    docs/interop/qcow2.txt of QEMU; all numbers big-endian)."""
+    if len(backing) > 1023:
+        raise OSError(errno.ENAMETOOLONG, "a qcow2 file names its backing file in at most 1023 bytes")
+    entries = -(-size // (_CLUSTER * _CLUSTER // 8))
+    clusters = 3 + -(-entries * 8 // _CLUSTER)
+    extension = struct.pack(">II", 0xE2792ACA, len(backing_format)) + backing_format.ljust(
+        -(-len(backing_format) // 8) * 8, b"\0"
+    )
+    length = 104
+    header = b"QFI\xfb" + struct.pack(
+        ">IQIIQIIQQIIQQQQII",
+        3, length + len(extension) + 8, len(backing), _CLUSTER.bit_length() - 1, size, 0,
+        entries, 3 * _CLUSTER, _CLUSTER, 1, 0, 0, 0, 0, 0, 4, length,
     )  # fmt: skip
-    if done.returncode:
-        kind = NoSpace if "No space left" in done.stderr or "quota exceeded" in done.stderr else HostError
-        raise kind("the disk overlay cannot be made", where=str(path), detail=done.stderr)
-    path.chmod(0o600)
+    image = bytearray(clusters * _CLUSTER)
+    head = header + extension + bytes(8) + backing
+    image[: len(head)] = head
+    struct.pack_into(">Q", image, _CLUSTER, 2 * _CLUSTER)
+    struct.pack_into(f">{clusters}H", image, 2 * _CLUSTER, *[1] * clusters)
+    return bytes(image)
 
 
 def copy_overlay(seed: Path, path: Path) -> None:

@@ -40,13 +40,10 @@ def fill(path: Path, base: Path, pages: Pages) -> None:
     with writing("the children's memory cannot be written", path), path.open("r+b", buffering=0) as target:
         with base.open("rb", buffering=0) as source:
             _copy_data(source.fileno(), target.fileno())
-        offset = 0
-        for place, length in pages.runs:
-            end = offset + length
-            while offset < end:
-                piece = os.pread(pages.fd, min(_CHUNK, end - offset), offset)
-                os.pwrite(target.fileno(), piece, place + length - (end - offset))
-                offset += len(piece)
+        for place, content in pages.contents():
+            at = 0
+            while at < len(content):
+                at += os.pwrite(target.fileno(), content[at : at + _CHUNK], place + at)
 
 
 def _copy_data(source: int, target: int) -> None:

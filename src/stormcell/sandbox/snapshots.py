@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 import re
 import shutil
 import time
@@ -125,10 +124,8 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
 
 def _write(home: Home, new: Path, final: Path, about: dict[str, Any], pages: Pages) -> None:
     with (new / _PAGES).open("xb") as file:
-        offset = 0
-        while piece := os.pread(pages.fd, _CHUNK, offset):
-            file.write(piece)
-            offset += len(piece)
+        for _, content in pages.contents():
+            file.write(content)
     files = {}
     for path in _stands_on(home, new, about["memory"], about["layers"]):
         fsync_path(path)
@@ -242,7 +239,7 @@ def origin_of(home: Home, snapshot: Snapshot) -> Origin:
         since_ns=snapshot.since_ns,
         memory=snapshot.memory,
         layers=snapshot.layers,
-        pages=Pages(snapshot.runs, os.open(folder / _PAGES, os.O_RDONLY | os.O_CLOEXEC)),
+        pages=Pages.of_file(snapshot.runs, folder / _PAGES),
         connected=snapshot.connected,
         forked=True,
         parent=snapshot.parent,

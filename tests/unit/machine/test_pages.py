@@ -75,16 +75,22 @@ def content(process):
     return bytes.fromhex(line(process))
 
 
+def held(pages):
+    return {place: bytes(content) for place, content in pages.contents()}
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 64 * PAGE])
 def test_own_pages_come_out_of_a_process_and_go_into_another(holder, tmp_path, ahead):
     memory, process, identity = holder
     low, high = region(identity, memory)
     runs = private_runs(identity, low, high)
     assert runs == [(PAGE, 2 * PAGE), (5 * PAGE, PAGE)]
-    pages = Room(ahead).copy(identity, low, runs)
-    assert pages.bytes == 3 * PAGE == os.fstat(pages.fd).st_size
+    room = Room(ahead)
+    room.take()
+    pages = room.copy(identity, low, runs)
+    assert pages.bytes == 3 * PAGE
     before = content(process)
-    assert os.pread(pages.fd, 3 * PAGE, 0) == before[PAGE : 3 * PAGE] + before[5 * PAGE : 6 * PAGE]
+    assert held(pages) == {PAGE: before[PAGE : 3 * PAGE], 5 * PAGE: before[5 * PAGE : 6 * PAGE]}
 
     twin = subprocess.Popen(
         [sys.executable, "-c", HOLDER.replace("own", "new"), str(memory)],
@@ -114,14 +120,14 @@ def test_nothing_own_is_no_error(holder, tmp_path):
 
 def test_more_runs_than_one_call_takes():
     size = 3000 * 2 * PAGE
-    held = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    owned = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     for page in range(0, 6000, 2):
-        held[page * PAGE] = page % 251
-    low = ctypes.addressof(ctypes.c_char.from_buffer(held))
+        owned[page * PAGE] = page % 251
+    low = ctypes.addressof(ctypes.c_char.from_buffer(owned))
     runs = private_runs(named(os.getpid()), low, low + size)
     assert len(runs) == 3000
     pages = Room(size).copy(named(os.getpid()), low, runs)
-    assert [os.pread(pages.fd, 1, index * PAGE)[0] for index in range(3000)] == [(2 * i) % 251 for i in range(3000)]
+    assert [content[0] for content in held(pages).values()] == [(2 * i) % 251 for i in range(3000)]
     pages.close()
 
 
@@ -143,8 +149,14 @@ def test_a_dead_process_and_a_foreign_address_are_told_apart(holder, tmp_path):
         Room(0).copy(identity, low, runs)
 
 
-def test_pages_close_gives_the_descriptor_back():
-    fd = os.memfd_create("x")
-    Pages((), fd).close()
-    with pytest.raises(OSError, match="Bad file"):
-        os.fstat(fd)
+def test_pages_of_a_file_are_what_was_saved_and_close_gives_them_back(tmp_path):
+    saved = tmp_path / "pages"
+    saved.write_bytes(b"a" * PAGE + b"b" * 2 * PAGE)
+    pages = Pages.of_file([(0, PAGE), (4 * PAGE, 2 * PAGE)], saved)
+    assert held(pages) == {0: b"a" * PAGE, 4 * PAGE: b"b" * 2 * PAGE}
+    pages.close()
+    assert pages.memory is not None
+    assert pages.memory.closed
+    nothing = Pages.of_file([], saved)
+    assert held(nothing) == {}
+    nothing.close()
