@@ -1,6 +1,7 @@
 """Speed, memory and exactness, measured in one run and compared inside it: `python -m bench [PART...]`.
 
-Parts: sandboxes, faults, exactness, campaign; without one all. Each replaces its part of bench/results/latest.json.
+Parts: sandboxes, forks, faults, exactness, campaign; without one all. Each replaces its part of
+bench/results/latest.json.
 Figures of different machines, or of the same machine on another day, are not comparable; the ratios of one run are.
 """
 
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import campaign, exactness, faults, sandboxes
+from bench import campaign, exactness, faults, forks, sandboxes
 from stormcell.machine.host import find_qemu
 from stormcell.spec.home import Home
 from stormcell.template.build import build
@@ -23,7 +24,7 @@ from stormcell.template.store import find
 
 RUNS = int(os.environ.get("BENCH_RUNS", "30"))
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("sandboxes", "faults", "exactness", "campaign")
+PARTS = ("sandboxes", "forks", "faults", "exactness", "campaign")
 
 
 def main(parts: list[str]) -> int:
@@ -48,6 +49,8 @@ def main(parts: list[str]) -> int:
     for part in parts or PARTS:
         if part == "sandboxes":
             record |= asyncio.run(sandboxes.measure(template, RUNS))
+        elif part == "forks":
+            record["forks"] = asyncio.run(forks.measure(template, RUNS))
         elif part == "faults":
             record["faults"] = record.get("faults", {}) | faults.measure(template)
         elif part == "campaign":
