@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from stormcell.engine.campaigns.api import resume_campaign_async as resume_campaign_async
     from stormcell.engine.campaigns.api import run_campaign as run_campaign
     from stormcell.engine.campaigns.api import run_campaign_async as run_campaign_async
+    from stormcell.engine.chaos import chaos as chaos
     from stormcell.sandbox.api import AsyncPool as AsyncPool
     from stormcell.sandbox.api import AsyncSandbox as AsyncSandbox
     from stormcell.sandbox.api import Pool as Pool
@@ -35,6 +36,7 @@ _PUBLIC = {
     "Pool": "stormcell.sandbox.api",
     "Sandbox": "stormcell.sandbox.api",
     "Verdict": "stormcell.spec.verdict",
+    "chaos": "stormcell.engine.chaos",
     "resume_campaign": "stormcell.engine.campaigns.api",
     "resume_campaign_async": "stormcell.engine.campaigns.api",
     "run": "stormcell.engine.api",
@@ -44,7 +46,8 @@ _PUBLIC = {
 }
 __all__ = [
     "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "Verdict",
-    "__version__", "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign", "run_campaign_async",
+    "__version__", "chaos", "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign",
+    "run_campaign_async",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from stormcell.engine.load import Loaded, load_file, load_mapping
 from stormcell.engine.receipts import receipt
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
-from stormcell.spec.errors import StormcellError
+from stormcell.spec.errors import NotSurvived, StormcellError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.home import Home
 from stormcell.spec.plan import Plan
 from stormcell.spec.verdict import Reason, Result, Verdict
+from stormcell.spec.witness import tell
 from stormcell.template.build import build
 from stormcell.template.model import Progress, Template
 
@@ -37,9 +38,28 @@ class Outcome:
         """`survived`, `failed`, `void` or `unknown`."""
         return self.result.verdict
 
+    def check(self, *wanted: str) -> Outcome:
+        """Itself when the verdict is `survived`, or one of `wanted`; raises NotSurvived with the reasons otherwise."""
+        check_verdict(self.result, self.folder, wanted)
+        return self
+
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
         return {**self.result.model_dump(mode="json"), "folder": str(self.folder)}
+
+
+def check_verdict(result: Result, folder: Path, wanted: Sequence[str] = ()) -> None:
+    """Raises NotSurvived unless the verdict is `survived`, or one of `wanted`."""
+    if str(result.verdict) in (wanted or (Verdict.SURVIVED,)):
+        return
+    first, *more = [f"{reason.text} ({reason.code})" for reason in result.reasons] or ["no reason was given"]
+    asked = f" and not {' or '.join(wanted)}" if wanted else ""
+    raise NotSurvived(
+        f"{result.experiment} is {result.verdict}{asked}: {first}",
+        result=result,
+        folder=folder,
+        detail="\n".join([*more, f"the run's folder: {folder}"]),
+    )
 
 
 Conduct = Callable[[Plan, Template, RunFolder, OnEvent], Conductor]
@@ -77,6 +97,7 @@ async def run_async(
     finally:
         folder.close()
         result = conclude(folder, loaded, plan, conductor.events)
+        tell(result, folder.path)
     return Outcome(result, folder.path)
 
 

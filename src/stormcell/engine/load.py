@@ -66,7 +66,7 @@ def _disturbances(experiment: Experiment, document: Document, recipe: Recipe) ->
         one = disturbance(name, number, mapping, document, at)
         _check_services(one.fault, recipe, document.where((*at, "service")))
         for other in found:
-            _check_together(other, one, document.where(at))
+            check_together(other, one, document.where(at))
         found.append(one)
     for wrong in contradictions(experiment, found):
         where = document.where(int(part) if part.isdigit() else part for part in wrong.at)
@@ -115,7 +115,7 @@ def _ramp(
     return Disturbance(levels[0], schedule, tuple(levels))
 
 
-def _check_together(one: Disturbance, other: Disturbance, where: str) -> None:
+def check_together(one: Disturbance, other: Disturbance, where: str) -> None:
     """Raises SpecError when they cannot be in force at the same time."""
     for first in one.levels or (one.fault,):
         for second in other.levels or (other.fault,):

@@ -23,12 +23,16 @@
     │   ├── CommandNotStarted no such program, user or folder: nothing ran (machine/commands.py)
     │   ├── CommandFailed    raised on request for another exit code than 0 (sandbox/results.py)
     │   └── OutcomeUnknown   a command was sent and its end was never heard of
+    ├── NotSurvived          a run was to survive and did not, or proved nothing; carries its result
     └── Interrupted          the user stopped the work
 
 Each says what happened, where, which rule it broke and how to mend it.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 
 class StormcellError(Exception):
@@ -154,6 +158,17 @@ class OutcomeUnknown(SandboxError):
     """A command was sent and its end was never heard of. It may have run, in part or whole."""
 
     exit_code = 4
+
+
+class NotSurvived(StormcellError, AssertionError):
+    """A run was to survive and failed, or is void or unknown. `result` is a Result, `folder` the run's."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, result: Any, folder: Path, detail: str = "") -> None:
+        super().__init__(what, detail=detail)
+        self.result = result
+        self.folder = folder
 
 
 class Interrupted(StormcellError):
