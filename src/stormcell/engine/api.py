@@ -40,6 +40,7 @@ class Outcome:
 
     def check(self, *wanted: str) -> Outcome:
         """Itself when the verdict is `survived`, or one of `wanted`; raises NotSurvived with the reasons otherwise."""
+        __tracebackhide__ = True
         check_verdict(self.result, self.folder, wanted)
         return self
 
@@ -50,6 +51,7 @@ class Outcome:
 
 def check_verdict(result: Result, folder: Path, wanted: Sequence[str] = ()) -> None:
     """Raises NotSurvived unless the verdict is `survived`, or one of `wanted`."""
+    __tracebackhide__ = True  # pytest shows the caller's line instead
     if str(result.verdict) in (wanted or (Verdict.SURVIVED,)):
         return
     first, *more = [f"{reason.text} ({reason.code})" for reason in result.reasons] or ["no reason was given"]

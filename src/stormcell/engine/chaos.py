@@ -105,7 +105,7 @@ class Chaos:
         self.sandbox = sandbox
         self.result: Result | None = None
         self.receipts: dict[str, Receipt] = {}
-        self.folder: Path | None = None
+        self.folder = Path()
         self._text, self._where, self._check, self._runs = text, where, check, runs
         self._items: tuple[Disturbance, ...] = ()
         self._around: Around | None = None
@@ -118,37 +118,45 @@ class Chaos:
         return self.result.verdict if self.result else None
 
     async def __aenter__(self) -> Self:
+        __tracebackhide__ = True
         await self._begin()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True
         await to_the_end(self._end(error, time.monotonic() - self._began))
         self._say(error)
 
     def __enter__(self) -> Self:
+        __tracebackhide__ = True
         self._sync(self._begin)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        __tracebackhide__ = True
         seconds = time.monotonic() - self._began
         self._sync(lambda: self._end(error, seconds))
         self._say(error)
 
     def _sync(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        __tracebackhide__ = True
         if isinstance(self.sandbox, AsyncSandbox):
             raise SpecError("an AsyncSandbox needs `async with`")
         return Bridge.current().run(work())
 
     async def _begin(self) -> None:
+        __tracebackhide__ = True
         if self._around is not None:
             raise SpecError("a block of chaos is used once", remedy="call `chaos` again")
         home = Home.current()
         template = _template(self.sandbox, home)
-        experiment, self._items = _checked({**self._text, "template": template.name}, template, self.sandbox.id)
+        experiment, self._items = _checked(
+            {**self._text, "template": template.name}, template, self.sandbox.id, self._where
+        )
         plan = plan_around(experiment, self._items, where=self._where, template_digest=template.digest)
         folder = RunFolder.create(self._runs or home.runs, plan.experiment)
         try:
@@ -203,7 +211,8 @@ class Chaos:
         tell(self.result, around.folder.path)
 
     def _say(self, error: BaseException | None) -> None:
-        assert self.result is not None and self.folder is not None
+        __tracebackhide__ = True
+        assert self.result is not None
         if error is None and self._check:
             check_verdict(self.result, self.folder)
         elif isinstance(error, Exception):
@@ -229,9 +238,11 @@ def _template(sandbox: Sandbox | AsyncSandbox, home: Home) -> Template:
     return Store(home).open(record.template)
 
 
-def _checked(text: dict[str, Any], template: Template, sandbox: str) -> tuple[Experiment, tuple[Disturbance, ...]]:
+def _checked(
+    text: dict[str, Any], template: Template, sandbox: str, where: str
+) -> tuple[Experiment, tuple[Disturbance, ...]]:
     """What an experiment's file is checked for. Raises SpecError."""
-    document = Document(text, "chaos")
+    document = Document(text, where)
     there = _in_force.get(sandbox, [])
     if "fault" in text and any(item.id == "fault" for item in there):
         # receipts in the guest have the names of faults
@@ -254,10 +265,10 @@ def _checked(text: dict[str, Any], template: Template, sandbox: str) -> tuple[Ex
         service = getattr(one.fault, "service", None)
         if service is not None and service not in template.services:
             hint = nearest(service, template.services) if template.services else "it has no services"
-            raise SpecError(f"the template '{template.name}' has no service '{service}'; {hint}", where="chaos")
+            raise SpecError(f"the template '{template.name}' has no service '{service}'; {hint}", where=where)
         for other in (*there, *found):
-            check_together(other, one, "chaos")
+            check_together(other, one, where)
         found.append(one)
     for wrong in contradictions(experiment, found):
-        raise SpecError(f"{'.'.join(wrong.at)}: {wrong.what}", where="chaos", rule=wrong.rule, remedy=wrong.remedy)
+        raise SpecError(f"{'.'.join(wrong.at)}: {wrong.what}", where=where, rule=wrong.rule, remedy=wrong.remedy)
     return experiment, tuple(found)

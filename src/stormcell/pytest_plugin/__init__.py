@@ -79,11 +79,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """A void run is a failure, or a skip where that was asked for."""
+    __tracebackhide__ = True
     try:
         yield
     except NotSurvived as error:
         if str(error.result.verdict) == "void" and Marks.of(item).void(item.config) == "skip":
             pytest.skip(f"{error.what}; {error.folder}")
+        if getattr(error, "of_mark", False):
+            pytest.fail(str(error), pytrace=False)
         raise
 
 
@@ -91,15 +94,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """What the mark asks for: an experiment before the test, faults around it."""
     marks = Marks.of(pyfuncitem)
-    if marks.experiment is not None:
-        from stormcell.pytest_plugin.work import outcome_of
-
-        outcome_of(pyfuncitem).check(*marks.verdicts)
-    if not marks.faults:
+    if marks.experiment is None and not marks.faults:
         return (yield)
-    from stormcell.pytest_plugin.work import faults_around
+    from stormcell.pytest_plugin.work import as_marked
 
-    with faults_around(pyfuncitem):
+    with as_marked(pyfuncitem):
         return (yield)
 
 

@@ -23,6 +23,9 @@ MACHINES: pytest.StashKey[list[Kept]] = pytest.StashKey()
 
 
 def machines_of(item: pytest.Item) -> list[Kept]:
-    """Those that the item may have used: its own, and those of its class and module."""
+    """Those that the item may have used: its own, and those of its class and module if it asks for one of them."""
     chain = item.listchain()
-    return [kept for kept in item.config.stash.get(MACHINES, []) if kept.node in chain]
+    named = set(getattr(item, "fixturenames", ()))
+    asks = bool(named & {"warmed", "forked", "stormcell_warmed", "stormcell_forked"})
+    kept_now = item.config.stash.get(MACHINES, [])
+    return [kept for kept in kept_now if kept.node is item or (asks and kept.node in chain)]

@@ -30,7 +30,8 @@ def sections(item: pytest.Item) -> list[tuple[str, str]]:
         (f"stormcell run {result.experiment}: {result.verdict}", "\n".join(_run(result, at))) for result, at in runs
     ]
     for kept in machines_of(item):
-        found.append((f"stormcell {kept.what} {kept.sandbox.id}", "\n".join(_machine(kept))))
+        if said := "\n".join(_machine(kept)):
+            found.append((f"stormcell {kept.what} {kept.sandbox.id}", said))
     return found
 
 
@@ -80,8 +81,9 @@ def _probe(probe: ProbeResult) -> str:
 def _machine(kept: Kept) -> Iterator[str]:
     """While it lives: its console, and the logs of its services."""
     try:
-        yield f"console, the last {TAIL} lines:"
-        yield from _indented(kept.sandbox.console(TAIL))
+        if console := kept.sandbox.console(TAIL).strip():
+            yield f"console, the last {TAIL} lines:"
+            yield from _indented(console)
         if kept.services:
             logs = [f"/run/stormcell/log/{name}.log" for name in kept.services]
             said = kept.sandbox.exec(["tail", "-v", "-n", str(TAIL), *logs], timeout=LOOK_S, max_output=1 << 20)

@@ -18,6 +18,7 @@ from stormcell.pytest_plugin.room import Room
 from stormcell.pytest_plugin.settings import Marks, beside, patience
 from stormcell.sandbox.api import Sandbox
 from stormcell.sandbox.templates import resolve
+from stormcell.spec.errors import NotSurvived
 from stormcell.template.model import Progress, Template
 
 _TEMPLATES: pytest.StashKey[dict[str, Template]] = pytest.StashKey()
@@ -130,19 +131,34 @@ def outcome_of(item: pytest.Item) -> Outcome:
 
 
 @contextlib.contextmanager
-def faults_around(item: pytest.Function) -> Iterator[None]:
-    """In force while the test runs, in the machine that it asked for."""
-    marks = Marks.of(item)
+def as_marked(item: pytest.Function) -> Iterator[None]:
+    """The experiment of the mark first; its faults in force around the block. What is said of them has no traceback."""
+    marks, around = Marks.of(item), None
+    try:
+        if marks.experiment is not None:
+            outcome_of(item).check(*marks.verdicts)
+        if marks.faults:
+            around = chaos(_target(item, marks), marks.faults, question=f"Does {item.name} hold under it?")
+        with around or contextlib.nullcontext():
+            yield
+    except NotSurvived as error:
+        ours = [around.result] if around else []
+        if _OUTCOME in item.stash:
+            ours.append(item.stash[_OUTCOME].result)
+        error.of_mark = any(error.result is result for result in ours)
+        raise
+
+
+def _target(item: pytest.Function, marks: Marks) -> Sandbox:
+    """The machine that the test asked for. Raises UsageError unless there is one."""
     given = {name: value for name, value in item.funcargs.items() if isinstance(value, Sandbox)}
     if (on := marks.words.get("on")) is not None:
-        found = given.get(on)
+        found = [given[on]] if on in given else []
     else:
-        machines = list({id(value): value for value in given.values()}.values())
-        found = machines[0] if len(machines) == 1 else None
-    if found is None:
+        found = list({id(value): value for value in given.values()}.values())
+    if len(found) != 1:
         raise pytest.UsageError(
-            f"{item.nodeid}: the mark's fault needs one machine, and the test has "
-            f"{', '.join(given) or 'none'}; ask for `sandbox` or `forked`, and say on='NAME' where there are several"
+            f"{item.nodeid}: the mark's fault needs one machine, and the test has {', '.join(given) or 'none'}; "
+            "ask for `sandbox` or `forked`, and say on='NAME' where there are several"
         )
-    with chaos(found, marks.faults, question=f"Does {item.name} hold under it?"):
-        yield
+    return found[0]

@@ -169,6 +169,8 @@ class NotSurvived(StormcellError, AssertionError):
         super().__init__(what, detail=detail)
         self.result = result
         self.folder = folder
+        self.of_mark = False
+        """A test's mark asked for the run, so that no line of the test raised this."""
 
 
 class Interrupted(StormcellError):
