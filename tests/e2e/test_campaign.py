@@ -308,21 +308,27 @@ fault: {kind: net.delay, device: lo, delay: 100ms}
 
 
 def test_a_search_forks_what_was_set_up_once_and_finds_where_it_breaks(home, files):
-    """An answer over a connection of its own takes two round trips at least: 2.8 s with 700 ms each way."""
+    """An answer over a connection of its own takes two round trips at least: 2.8 s with 700 ms each way.
+
+    It is killed after its first run, and gone on with: the machine that was set up is removed, and another one made.
+    """
     (files / "web.yaml").write_text(WEB)
     (files / "find.yaml").write_text(
-        "campaign: how-late\nexperiment: web.yaml\n"
+        "campaign: how-late\nexperiment: web.yaml\njobs: 1\n"
         "find: {parameter: net.delay.delay, between: [1ms, 700ms], probe: web, within: 680ms, repeats: 1}\n"
     )
-    done = stormcell("run", "--json", files / "find.yaml", home=home)
+    folder = killed("after:finish", files / "find.yaml", home)
+    assert json_of(stormcell("judge", "--json", folder, home=home))["search"]["outcome"] == "unfinished"
+    done = stormcell("run", "--json", "--resume", folder, home=home)
     assert done.returncode == 0, done.stderr
     (campaign,) = json_of(done)["campaigns"]
+    assert campaign["counts"]["survived"] + campaign["counts"]["failed"] == len(runs(folder))
     search = campaign["search"]
     assert search["outcome"] == "found" and search["harder"] == "up", search
     assert 0.001 <= search["low"] < search["high"] <= 0.7
     assert campaign["info"]["forked"] is True
-    assert len(list((campaign_of(home) / "setup").iterdir())) == 1
-    for run in runs(campaign_of(home)):
+    assert len(list((folder / "setup").iterdir())) == 2
+    for run in runs(folder):
         events = [json.loads(event) for event in (run / "events.jsonl").read_text().splitlines()]
         boots = {event["boot_id"] for event in events if event["event"] == "begin"}
         assert len(boots) == 1 and sum(event["event"] == "begin" for event in events) == 2
