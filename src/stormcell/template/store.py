@@ -95,6 +95,17 @@ class Store:
         if not folder.is_dir():
             raise TemplateNotFound("there is no such template", where=str(folder))
         manifest = verify_files(folder, full=full)
+        try:
+            return self._opened(folder, manifest, full)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TemplateBroken(
+                "its manifest is of another version of stormcell",
+                where=str(folder),
+                remedy="build it again",
+                detail=f"{type(error).__name__}: {error}",
+            ) from error
+
+    def _opened(self, folder: Path, manifest: dict[str, Any], full: bool) -> Template:
         verify_files(self.home.rootfs / str(manifest["inputs"]["image"]), full=full)
         if Path(manifest["folder"]).resolve() != folder.resolve():
             raise TemplateBroken("the template was moved; its disks name the old place", where=str(folder))
@@ -156,7 +167,9 @@ class Store:
             self.open(folder.name)
         except TemplateError as error:
             state, reason = ("stale" if about and "QEMU" in error.what else "broken"), error.what
-        shape = about.get("inputs", {}).get("shape", {})
+        inputs = about.get("inputs")
+        found = inputs.get("shape") if isinstance(inputs, dict) else None
+        shape = found if isinstance(found, dict) else {}
         return Entry(
             name=str(about.get("name", "?")),
             digest=folder.name,

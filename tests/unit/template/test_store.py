@@ -4,6 +4,7 @@ import pytest
 
 from stormcell.spec.errors import TemplateBroken, TemplateNotFound
 from stormcell.spec.home import Home
+from stormcell.template.manifest import write_manifest
 from stormcell.template.store import Store, find
 
 DIGEST = "ab" * 32
@@ -77,3 +78,15 @@ def test_a_template_whose_recipe_is_gone(home, half_built):
     (half_built / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(TemplateNotFound, match="recipe of the template 'mine' is gone"):
         find("mine", home)
+
+
+@pytest.mark.parametrize("about", [{}, {"inputs": 3}, {"inputs": {"image": "i"}, "folder": []}])
+def test_a_manifest_of_another_version_is_broken_and_listed(home, half_built, about):
+    write_manifest(half_built, about)
+    (home.rootfs / "i").mkdir(parents=True)
+    (home.rootfs / "i" / "image").write_bytes(b"x")
+    write_manifest(home.rootfs / "i", {})
+    with pytest.raises(TemplateBroken, match="another version"):
+        Store(home).open(DIGEST)
+    (entry,) = Store(home).list()
+    assert (entry.state, entry.digest) == ("broken", DIGEST)
