@@ -14,6 +14,7 @@ from stormcell.machine.argv import overlay_node
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.pages import Pages, Room, private_runs, region
 from stormcell.machine.qmp import Monitor
+from stormcell.machine.tasks import to_the_end
 from stormcell.spec.errors import StormcellError
 
 _SPARE = 4 << 20
@@ -52,11 +53,11 @@ async def capture(
     with ExitStack() as undo:
         room = Room(seen + _SPARE)
         undo.callback(room.close)
-        taken = asyncio.create_task(asyncio.to_thread(room.take))
+        taking = asyncio.create_task(asyncio.to_thread(room.take))
         try:
             await monitor.execute("blockdev-add", overlay_node(node, overlay) | {"backing": None})
         finally:
-            await asyncio.wait({taken})
+            await to_the_end(taking)
         running = (await monitor.execute("query-status"))["status"] == "running"
         frozen = False
         stopped = went_on = 0

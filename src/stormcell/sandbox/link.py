@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 from stormcell.machine.channel import Channel
 from stormcell.machine.machine import Machine
+from stormcell.machine.tasks import to_the_end as to_the_end
 from stormcell.sandbox import lease
 from stormcell.sandbox.activity import Activity
 from stormcell.spec.errors import (
@@ -20,26 +20,8 @@ from stormcell.spec.errors import (
     SandboxNotFound,
 )
 
-T = TypeVar("T")
-
 DEATH_SHOWS_S = 2.0
 """When a channel breaks because the guest ended, QEMU's own event or end follows within this."""
-
-
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
-    """Await `work` also when this task is cancelled meanwhile, then let the cancellation through: for clean-ups."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:
-            break  # the work's own; raised below
-    if cancelled and not task.cancelled() and task.exception() is None:
-        raise cancelled
-    return task.result()
 
 
 class Link:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from stormcell.sandbox.bridge import Bridge
+from stormcell.sandbox.link import to_the_end
 from stormcell.sandbox.pool import AsyncPool
 from stormcell.sandbox.ssandbox import Sandbox
 from stormcell.sandbox.templates import OnProgress
@@ -65,7 +66,7 @@ class Pool:
 
     def close(self) -> None:
         """See AsyncPool.close."""
-        Bridge.current().run(self._twin.close())
+        Bridge.current().run(to_the_end(self._twin.close()))
 
     def __enter__(self) -> Self:
         return self.open()

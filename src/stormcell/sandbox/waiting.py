@@ -221,7 +221,7 @@ def _renewed(row: deque[T]) -> list[T]:
             lease.renew(each.folder, LEASE_S)
             if each.machine.ended:
                 raise SandboxNotFound("its machine ended", where=each.folder.name)
-        except StormcellError:
+        except (StormcellError, OSError):
             row.remove(each)
             lost.append(each)
     return lost
