@@ -44,7 +44,7 @@ class BlockFault(Documented):
 
     @property
     def target(self) -> tuple[str, str]:
-        """Kind and arguments of the bad sectors' target; @disk and @error as guest/tools/block.py has them."""
+        """Kind and arguments of the bad sectors' target; @disk and @error as guest/tools/block/tool.py has them."""
         raise NotImplementedError
 
     @property

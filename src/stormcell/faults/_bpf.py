@@ -1,4 +1,4 @@
-"""Faults that are programs in the kernel (eBPF): what they share. The guest's side is guest/tools/bpf.py."""
+"""Faults that are programs in the kernel (eBPF): what they share. The guest's side is guest/tools/bpf/tool.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from stormcell.faults._fields import Documented
 from stormcell.faults._reading import mapping, mappings, numbers, texts
 from stormcell.faults._target import Target
-from stormcell.guest.tools.bpf_calls import CALLS, Call, hooks_of
+from stormcell.guest.tools.bpf.calls import CALLS, Call, hooks_of
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 from stormcell.spec.units import Percent
 from stormcell.spec.value import nearest
@@ -127,7 +127,7 @@ class Programs(Often):
         raise NotImplementedError
 
     def words(self) -> tuple[str, ...]:
-        """Everything but the amounts, as `key=value`: guest/tools/bpf_config.py."""
+        """Everything but the amounts, as `key=value`: guest/tools/bpf/config.py."""
         raise NotImplementedError
 
     def programs(self) -> set[str]:

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from stormcell.faults._bpf import DESCENT, Programs
 from stormcell.faults._reading import mapping, numbers
-from stormcell.guest.tools.delay_calls import GROUPS, NUMBER
+from stormcell.guest.tools.bpf.delays import GROUPS, NUMBER
 from stormcell.spec.fault import GUEST, Act, Command, Reading
 from stormcell.spec.units import Duration, duration_text
 

@@ -22,7 +22,7 @@ class MemoryTaker(Target):
     needs_target = False
 
     def work(self) -> tuple[str, ...]:
-        """The verb of guest/tools/hold.py, and its arguments after the target."""
+        """The verb of guest/tools/memory/hold.py, and its arguments after the target."""
         raise NotImplementedError
 
     def plan(self) -> Act:

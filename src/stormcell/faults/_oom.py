@@ -19,7 +19,7 @@ class OomKill(Target):
     process is the first victim. `any`: whom the kernel chooses."""
 
     def work(self) -> tuple[str, ...]:
-        """The verb of guest/tools/oom.py, then its arguments."""
+        """The verb of guest/tools/memory/oom.py, then its arguments."""
         raise NotImplementedError
 
     def plan(self) -> Act:

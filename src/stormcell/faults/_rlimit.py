@@ -21,7 +21,7 @@ class LoweredLimit(Target):
 
     @property
     def which(self) -> str:
-        """As guest/tools/rlimit.py names it."""
+        """As guest/tools/process/rlimit.py names it."""
         return self.limit
 
     def plan(self) -> Act:

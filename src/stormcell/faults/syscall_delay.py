@@ -10,7 +10,7 @@ from stormcell.faults._bpf import NEEDS, schema, target_words
 from stormcell.faults._delay import Delays, explained
 from stormcell.faults._fields import GuestPath
 from stormcell.faults._traced import Traced
-from stormcell.guest.tools.delay_calls import GROUPS, NUMBER
+from stormcell.guest.tools.bpf.delays import GROUPS, NUMBER
 from stormcell.spec.fault import Command
 
 ALL = tuple(group.name for group in GROUPS)

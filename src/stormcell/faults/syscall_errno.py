@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from stormcell.faults._bpf import NEEDS, Errnos, calls, explained, hooks, schema, target_words
 from stormcell.faults._fields import Addresses, GuestPath, Port
 from stormcell.faults._target import Target
-from stormcell.guest.tools.bpf_calls import CALLS, NUMBER, PEER
+from stormcell.guest.tools.bpf.calls import CALLS, NUMBER, PEER
 from stormcell.spec.fault import Command
 
 NETS = 8

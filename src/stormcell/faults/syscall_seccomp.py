@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, mo
 from stormcell.faults._bpf import Errno, Often, hit
 from stormcell.faults._fields import ServiceName, one_or_list, several
 from stormcell.faults._reading import mapping, mappings, numbers
-from stormcell.guest.tools.syscalls import GROUPS, NEVER, NUMBERS
+from stormcell.guest.tools.seccomp.syscalls import GROUPS, NEVER, NUMBERS
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 from stormcell.spec.units import Duration
 from stormcell.spec.value import nearest

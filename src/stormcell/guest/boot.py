@@ -138,7 +138,7 @@ def _names() -> None:
 def _volumes() -> None:
     """The data volumes of the template, before anybody writes below their paths."""
     if os.path.exists(VOLUMES):
-        from stormcell.guest.tools import volume  # nobody else pays for it
+        from stormcell.guest.tools.block import volume  # nobody else pays for it
 
         volume.load()
 

@@ -48,8 +48,8 @@ def serve(port, tls_port, chain):
 def make(folder, *names):
     """An authority of our own (ca.pem, ca.key), and for each name a certificate of it (NAME.pem)."""
     sys.path.insert(0, "/run/stormcell/guest.pyz")
-    from stormcell.guest.tools import certificates
-    from stormcell.guest.tools.ecdsa import EcKey
+    from stormcell.guest.tools.relay import certificates
+    from stormcell.guest.tools.relay.ecdsa import EcKey
 
     place = Path(folder)
     place.mkdir(exist_ok=True)

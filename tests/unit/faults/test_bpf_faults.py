@@ -10,11 +10,15 @@ from pydantic import ValidationError
 
 from stormcell import faults
 from stormcell.faults._bpf import Programs
-from stormcell.guest.tools import bpf, bpf_calls, bpf_config, bpf_load, common, delay, delay_calls, seizer, shorten
+from stormcell.guest.tools import common
+from stormcell.guest.tools.bpf import calls, delays, loader
+from stormcell.guest.tools.bpf import config as bpf_config
+from stormcell.guest.tools.bpf import tool as bpf
+from stormcell.guest.tools.traced import delay, seizer, shorten
 from stormcell.spec.fault import Output, Reading
 from tests.unit.faults.fault_cases import compares, one
 
-NAMES = [call.name for call in bpf_calls.CALLS]
+NAMES = [call.name for call in calls.CALLS]
 ERRNO = {"kind": "syscall.errno", "service": "web", "call": "open", "errno": "EIO"}
 FILE = {"kind": "file.errno", "path": "/srv", "operation": "read", "errno": "EIO"}
 DELAY = {"kind": "syscall.delay", "service": "web", "call": "fsync", "delay": "1s"}
@@ -181,7 +185,7 @@ def test_what_can_change_in_place_does_and_what_cannot_does_not():
 
 
 @given(
-    call=st.lists(st.sampled_from([call.name for call in bpf_calls.CALLS]), min_size=1, unique=True),
+    call=st.lists(st.sampled_from([call.name for call in calls.CALLS]), min_size=1, unique=True),
     err=st.sampled_from(["EIO", "EPERM", "ENOSPC", "ETIMEDOUT"]),
     rate=st.integers(1, 1_000_000),
     limit=st.none() | st.integers(1, 10**9),
@@ -196,10 +200,10 @@ def test_words_and_bytes_of_a_configuration_are_the_same_thing(call, err, rate, 
     config = bpf_config.Config(on=1)
     bpf_config.amounts(words, config)
     for name in words["call"].split(","):
-        config.calls |= 1 << bpf_calls.NUMBER[name]
+        config.calls |= 1 << calls.NUMBER[name]
     told = bpf_config.as_words(bpf_config.unpacked(config.packed()), words, None, NAMES)
     assert told == {key: value for key, value in words.items() if key not in ("by", "what")}
-    assert fault.programs() >= set(bpf_calls.hooks_of(call))
+    assert fault.programs() >= set(calls.hooks_of(call))
 
 
 KEYS = ["links", "config", "on", "totals", "acted", "lost", "hits", "count", "errno", "tracer", "held"]
@@ -236,7 +240,7 @@ def test_without_its_tracer_a_delay_is_not_in_force_and_with_it_not_gone(name):
 
 
 def test_a_system_call_belongs_to_one_group_of_delays():
-    numbers = [number for group in delay_calls.GROUPS for number in group.numbers]
+    numbers = [number for group in delays.GROUPS for number in group.numbers]
     assert len(numbers) == len(set(numbers)) < 256
 
 
@@ -299,14 +303,14 @@ def test_a_call_that_cannot_be_meant_or_fails_says_why(tool, words, code, said, 
 
 
 def test_what_is_not_there_is_shown_as_such_and_can_be_cleared(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(bpf_load, "ROOT", str(tmp_path))
+    monkeypatch.setattr(loader, "ROOT", str(tmp_path))
     monkeypatch.setattr(common, "MARKS", str(tmp_path / "marks"))
     assert bpf.main(["show", "m", "errno", "call=open", "errno=EIO"]) == 0
     assert json.loads(capsys.readouterr().out)["links"] == []
     assert bpf.main(["clear", "m"]) == 0
     assert shorten.main(["show", "m"]) == 0
     assert json.loads(capsys.readouterr().out) == {"tracer": None, "left": False}
-    assert bpf_load.place("a.b%c") == f"{tmp_path}/a%2eb%25c", "names with dots are the kernel's"
+    assert loader.place("a.b%c") == f"{tmp_path}/a%2eb%25c", "names with dots are the kernel's"
 
 
 def test_a_path_is_found_by_inode_and_by_name(tmp_path):

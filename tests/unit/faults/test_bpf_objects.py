@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from stormcell.guest.tools import bpf_calls, bpf_config
+from stormcell.guest.tools.bpf import calls
+from stormcell.guest.tools.bpf import config as bpf_config
 from stormcell.machine.guestfile import guest_sources
 from tests.unit.faults import bpf_objects
 from tests.unit.faults.bpf_objects import FOLDER, MANIFEST
@@ -44,9 +45,9 @@ def test_the_calls_are_in_the_order_of_the_program():
     names = re.search(r"enum call \{(.*?)\}", text, re.S)
     assert names is not None
     listed = [name.strip("_ \n\t").lower() for name in names[1].split(",") if name.strip()]
-    assert listed == [call.name for call in bpf_calls.CALLS]
+    assert listed == [call.name for call in calls.CALLS]
     hooks = set(re.findall(r"^HOOK\((\w+), \d\)", text, re.M))
-    assert hooks == {hook for call in bpf_calls.CALLS for hook in call.hooks}
+    assert hooks == {hook for call in calls.CALLS for hook in call.hooks}
 
 
 def test_a_configuration_is_read_back_as_it_was_written():

@@ -10,39 +10,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormcell.guest.tools import conntrack, dns, dnsmessage, dnsproxy
-from stormcell.guest.tools.dnsjudge import NAMES_KEPT, OTHERS, Judge, Orders
-from stormcell.guest.tools.dnsproxy import Proxy
+from stormcell.guest.tools.dns import proxy as dnsproxy
+from stormcell.guest.tools.dns import tool as dns
+from stormcell.guest.tools.dns import wire
+from stormcell.guest.tools.dns.judge import NAMES_KEPT, OTHERS, Judge, Orders
+from stormcell.guest.tools.dns.proxy import Proxy
+from stormcell.guest.tools.net import conntrack
 
 
 def test_a_question_is_read_whatever_its_case():
-    asked = dnsmessage.question(dnsmessage.query("DB.Example.org", 28))
+    asked = wire.question(wire.query("DB.Example.org", 28))
     assert asked is not None
     assert (asked.name, asked.type) == ("db.example.org", "AAAA")
-    assert dnsmessage.response(asked, 3)[12:] == asked.raw, "the answer repeats it as it was asked"
+    assert wire.response(asked, 3)[12:] == asked.raw, "the answer repeats it as it was asked"
 
 
 @pytest.mark.parametrize("message", [b"", b"\0" * 11, b"\0\0\x81\x80\0\1" + b"\0" * 20, b"\0\0\x08\0\0\1" + b"\0" * 20,
-                                     b"\0" * 12, dnsmessage.query("a.test", 1)[:-3],
+                                     b"\0" * 12, wire.query("a.test", 1)[:-3],
                                      struct.pack(">6H", 1, 0, 1, 0, 0, 0) + b"\xc0\x0c\0\1\0\1"],
                          ids=range(7))  # fmt: skip
 def test_what_is_no_plain_query_is_none(message):
-    assert dnsmessage.question(message) is None
+    assert wire.question(message) is None
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_judged_without_a_crash(data):
-    dnsmessage.question(data)
-    dnsmessage.answered(data)
+    wire.question(data)
+    wire.answered(data)
     conntrack.parse(data)
     Judge(Orders("fail", ("*",))).judge(data, 1)
 
 
 def test_addresses_of_the_other_family_are_left_out():
     for kind, expected in ((1, ["192.0.2.1"]), (28, ["2001:db8::1"]), (16, [])):
-        asked = dnsmessage.question(dnsmessage.query("a.test", kind))
+        asked = wire.question(wire.query("a.test", kind))
         assert asked is not None
-        assert dnsmessage.answered(dnsmessage.response(asked, 0, ["192.0.2.1", "2001:db8::1"], 9)) == (0, expected)
+        assert wire.answered(wire.response(asked, 0, ["192.0.2.1", "2001:db8::1"], 9)) == (0, expected)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +62,13 @@ def test_addresses_of_the_other_family_are_left_out():
     ],
 )
 def test_patterns(name, patterns, meant):
-    assert dnsmessage.matches(name, patterns) is meant
+    assert wire.matches(name, patterns) is meant
 
 
 def test_share_is_drawn_for_each_query_and_counts_agree():
     for share, low, high in ((1.0, 400, 400), (0.5, 130, 270)):
         judge = Judge(Orders("fail", ("*",), share=share))
-        replies = [judge.judge(dnsmessage.query("a.test", 1), 1).reply for _ in range(400)]
+        replies = [judge.judge(wire.query("a.test", 1), 1).reply for _ in range(400)]
         hits = sum(reply is not None for reply in replies)
         assert low <= hits <= high
         assert judge.counts.answered == {"a.test A": hits}
@@ -74,15 +77,15 @@ def test_share_is_drawn_for_each_query_and_counts_agree():
 
 def test_a_wrong_address_is_for_address_queries_alone():
     judge = Judge(Orders("wrong", ("*",), addresses=("192.0.2.1",)))
-    assert judge.judge(dnsmessage.query("a.test", 15), 1).reply is None
-    assert dnsmessage.answered(judge.judge(dnsmessage.query("a.test", 28), 1).reply or b"") == (0, [])
-    assert dnsmessage.answered(judge.judge(dnsmessage.query("a.test", 1), 1).reply or b"") == (0, ["192.0.2.1"])
+    assert judge.judge(wire.query("a.test", 15), 1).reply is None
+    assert wire.answered(judge.judge(wire.query("a.test", 28), 1).reply or b"") == (0, [])
+    assert wire.answered(judge.judge(wire.query("a.test", 1), 1).reply or b"") == (0, ["192.0.2.1"])
 
 
 def test_names_kept_are_bounded():
     judge = Judge(Orders("fail", ("*",)))
     for number in range(NAMES_KEPT + 9):
-        judge.judge(dnsmessage.query(f"n{number}.test", 1), 1)
+        judge.judge(wire.query(f"n{number}.test", 1), 1)
     assert len(judge.counts.answered) == NAMES_KEPT + 1
     assert judge.counts.answered[OTHERS] == 9
 
@@ -90,11 +93,11 @@ def test_names_kept_are_bounded():
 def test_our_own_probe_meets_the_fault_and_does_not_count():
     judge = Judge(Orders("fail", ("*",), share=0.0001))
     judge.answer({"ours": 77})
-    assert judge.judge(dnsmessage.query("a.test", 1), 77).reply is not None
+    assert judge.judge(wire.query("a.test", 1), 77).reply is not None
     assert (judge.counts.answered, judge.counts.passed, judge.counts.probes) == ({}, 0, 1)
     told = judge.answer({"change": {"do": "slow", "names": ["b.test"], "delay": 2.0}})
     assert told["orders"]["delay"] == 2.0
-    assert judge.judge(dnsmessage.query("b.test", 1), 77).hold == 2.0
+    assert judge.judge(wire.query("b.test", 1), 77).hold == 2.0
 
 
 def test_an_entry_of_the_connection_table_is_read_back():
@@ -147,8 +150,8 @@ def server(reply: Callable[[bytes], bytes | None]) -> tuple[int, list[socket.soc
 
 
 def honest(message: bytes) -> bytes | None:
-    asked = dnsmessage.question(message)
-    return None if asked is None or asked.name == "silent.test" else dnsmessage.response(asked, 0, ["198.51.100.7"], 60)
+    asked = wire.question(message)
+    return None if asked is None or asked.name == "silent.test" else wire.response(asked, 0, ["198.51.100.7"], 60)
 
 
 @pytest.fixture
@@ -173,13 +176,13 @@ def proxied(monkeypatch) -> Iterator[Callable[..., tuple[Judge, tuple[str, int]]
 
 
 def ask(address: tuple[str, int], name: str, over: str = "udp", timeout: float = 5.0) -> tuple[int, list[str]] | None:
-    message = dnsmessage.query(name, 1)
+    message = wire.query(name, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM if over == "tcp" else socket.SOCK_DGRAM) as client:
         client.settimeout(timeout)
         client.connect(address)
         client.sendall(struct.pack(">H", len(message)) + message if over == "tcp" else message)
         try:
-            return dnsmessage.answered(dnsproxy._message(client) or b"" if over == "tcp" else client.recv(4096))
+            return wire.answered(dnsproxy._message(client) or b"" if over == "tcp" else client.recv(4096))
         except TimeoutError:
             return None
 
@@ -214,8 +217,8 @@ def test_a_burst_is_answered_whole(proxied):
         client.settimeout(10)
         client.connect(address)
         for name in ("a.test", "b.test") * 40:
-            client.send(dnsmessage.query(name, 1))
-        said = [dnsmessage.answered(client.recv(4096)) for _ in range(80)]
+            client.send(wire.query(name, 1))
+        said = [wire.answered(client.recv(4096)) for _ in range(80)]
     assert said.count((0, ["192.0.2.1"])) == said.count((0, ["198.51.100.7"])) == 40
     assert judge.counts.passed_answered == 40
 

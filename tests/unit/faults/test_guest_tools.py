@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from stormcell.guest.tools import cgroup, clock, common, counters, fill, kill, processes, space
+from stormcell.guest.tools import cgroup, common, counters, processes
+from stormcell.guest.tools.clock import tool as clock
+from stormcell.guest.tools.disk import fill, space
+from stormcell.guest.tools.process import kill
 
 
 @pytest.fixture(autouse=True)

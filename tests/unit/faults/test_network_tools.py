@@ -11,8 +11,10 @@ import threading
 
 import pytest
 
-from stormcell.guest.tools import common, cut, down, hosts, link, netlink, netstate, nft, reach
-from stormcell.guest.tools.netlink import Message, Netlink, attribute, attributes, nested
+from stormcell.guest.tools import common
+from stormcell.guest.tools.net import cut, down, hosts, link, netlink, nft, reach
+from stormcell.guest.tools.net import state as netstate
+from stormcell.guest.tools.net.netlink import Message, Netlink, attribute, attributes, nested
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from stormcell import faults
 from stormcell.faults._ports import ports as listed
-from stormcell.guest.tools import backlog, conntable, ports
+from stormcell.guest.tools.port import backlog, conntable
+from stormcell.guest.tools.port import tool as ports
 from stormcell.spec.fault import Reading
 from tests.unit.faults.fault_cases import compares, one
 from tests.unit.faults.test_fault_readings import changed

@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormcell.guest.tools import certificates, ecdsa, relay, relayflow, tlsface, tlshello
-from stormcell.guest.tools.ecdsa import EcKey, RsaKey
-from stormcell.guest.tools.relayflow import Relay
-from stormcell.guest.tools.relayorders import KEYS_KEPT, OTHERS, Ledger, Orders
-from stormcell.guest.tools.tlsface import Face
+from stormcell.guest.tools.relay import certificates, ecdsa, flow, tlsface, tlshello
+from stormcell.guest.tools.relay import tool as relay
+from stormcell.guest.tools.relay.ecdsa import EcKey, RsaKey
+from stormcell.guest.tools.relay.flow import Relay
+from stormcell.guest.tools.relay.orders import KEYS_KEPT, OTHERS, Ledger, Orders
+from stormcell.guest.tools.relay.tlsface import Face
 
 # -- numbers and certificates
 
@@ -186,7 +187,7 @@ def relayed(monkeypatch) -> Iterator[Start]:
     web.daemon_threads = True
     threading.Thread(target=web.serve_forever, args=(0.02,), daemon=True).start()
     targets = [web.server_address[:2]]
-    monkeypatch.setattr(relayflow, "original_of", lambda connection: targets[-1])
+    monkeypatch.setattr(flow, "original_of", lambda connection: targets[-1])
     monkeypatch.setattr(tlsface, "original_of", lambda connection: targets[-1])
 
     def start(orders: Orders, server: tuple[str, int] | None = None, face: Face | None = None) -> tuple[Ledger, int]:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from stormcell.guest.tools import cgroup, common, groups, histograms, holders, kernellog, rlimit, stop, swap, targets
+from stormcell.guest.tools import cgroup, common, groups, histograms, holders, kernellog, targets
+from stormcell.guest.tools.memory import swap
+from stormcell.guest.tools.process import rlimit, stop
 
 GROUP_OOM = (
     "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=victim,mems_allowed=0,oom_memcg=/services/victim,"

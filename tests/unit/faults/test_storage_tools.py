@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stormcell.guest.tools import counters, dm, extents, filecache, mounts, volume
+from stormcell.guest.tools import counters, mounts
+from stormcell.guest.tools.block import dm, extents, filecache, volume
 
 RANGES = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 300)), min_size=1, max_size=8).map(
     lambda pairs: extents.joined(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stormcell.guest import seccomp
-from stormcell.guest.tools import syscalls
+from stormcell.guest.tools.seccomp import syscalls
 
 HEADER = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
 ALLOW, NOTIFY = 0x7FFF0000, 0x7FC00000

@@ -109,3 +109,11 @@ def test_the_guest_file_runs_with_the_standard_library_alone(tmp_path):
     done = subprocess.run([sys.executable, "-I", "-S", path], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "usage: stormcell-guest" in done.stderr
+
+
+def test_every_subcommand_starts_from_the_guest_file(tmp_path):
+    path = tmp_path / "guest.pyz"
+    path.write_bytes(guest_pyz())
+    line = f"import sys; sys.path.insert(0, {str(path)!r}); from stormcell.guest import commands; commands.warm()"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

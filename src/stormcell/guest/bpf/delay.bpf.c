@@ -1,5 +1,5 @@
-/* System calls of the targets take longer: at their end the thread gets SIGURG, which its tracer (guest/tools/tracer.py)
- * is told of before the thread is; the tracer holds the thread for the time of the delay, and then lets it go on without
+/* System calls of the targets take longer: at their end the thread gets SIGURG, of which its tracer is told before the
+ * thread is (guest/tools/traced/tracer.py): it holds the thread for the time of the delay, then lets it go on without
  * the signal. Nothing else of the thread is slowed down. A thread that is not traced gets no signal. */
 #include "fault.bpf.h"
 

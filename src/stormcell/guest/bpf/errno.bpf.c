@@ -1,5 +1,5 @@
 /* System calls of the targets come back with an errno, decided in the security hook of each (kernel: security/security.c).
- * The numbers of the calls are those of guest/tools/bpf_calls.py. */
+ * The numbers of the calls are those of guest/tools/bpf/calls.py. */
 #include "fault.bpf.h"
 
 enum call {

@@ -14,7 +14,7 @@ struct net {
 	u8 mask[16];
 };
 
-/* Written by the tool (guest/tools/bpf_config.py has the same layout); `on` last. */
+/* Written by the tool (guest/tools/bpf/config.py has the same layout); `on` last. */
 struct config {
 	u32 on;
 	u32 err;

@@ -1,0 +1,1 @@
+"""Block devices under the data volumes: the tables that a fault swaps."""

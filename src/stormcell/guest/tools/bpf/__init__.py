@@ -1,0 +1,1 @@
+"""Programs in the kernel (guest/bpf/): loaded, told whom and which calls they mean, read back."""

@@ -1,0 +1,1 @@
+"""The clocks, who sets them, and the time zone."""

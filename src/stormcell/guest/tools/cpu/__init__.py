@@ -1,0 +1,1 @@
+"""Processors burned and taken away. Quotas are the cgroup tool's."""

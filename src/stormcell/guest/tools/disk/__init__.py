@@ -1,0 +1,1 @@
+"""File systems and their devices as users have them: room, quotas, rights, throughput."""

@@ -1,0 +1,1 @@
+"""Name service: the proxy that stands in front of the real one."""

@@ -1,0 +1,1 @@
+"""Single files: taken away, locked, and the calls that name them counted."""

@@ -1,0 +1,1 @@
+"""Memory held, run out of, swapped and cached. Limits are the cgroup tool's."""

@@ -1,0 +1,1 @@
+"""Packets and what carries them: devices, queues, addresses, nftables, connections."""

@@ -1,0 +1,1 @@
+"""Ports, queues of listening sockets, the table of connections."""

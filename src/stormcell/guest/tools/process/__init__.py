@@ -1,0 +1,1 @@
+"""Processes killed, stopped, signalled, piled up, or refused what they ask for."""
