@@ -163,6 +163,7 @@ SURVIVED, FAILED, VOID, UNKNOWN = Verdict.SURVIVED, Verdict.FAILED, Verdict.VOID
 QUEUE = {"what": "queues", "name": "lo root 1:", "before": None, "undone": "netem"}
 OUR_DEVICE = {"what": "devices", "name": "dm stormcell-data", "before": None, "undone": "suspended 0"}
 OUR_PROCESS = {"what": "processes", "name": "process 77", "before": None, "undone": "sc-fill"}
+CLOCK = {"what": "clocks", "name": "realtime - boottime", "before": "1700000000.100", "undone": "1700000001.100"}
 MOUNT = {"what": "mounts", "name": "/mnt", "before": None, "undone": "rw tmpfs"}
 
 ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
@@ -205,6 +206,8 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "a device of ours that nobody took away": (lambda: differing(OUR_DEVICE), FAILED, "left_behind"),
     "a process of ours that goes on": (lambda: differing(OUR_PROCESS), FAILED, "left_behind"),
     "anything under commands of one's own": (lambda: differing(MOUNT, kind="custom.commands"), FAILED, "left_behind"),
+    "a clock that stays wrong": (lambda: differing(CLOCK, kind="clock.jump"), FAILED, "left_behind"),
+    "a clock that was set right after a pause": (lambda: differing(CLOCK, kind="machine.pause"), SURVIVED, "survived"),
     "a mount, under a fault of the network": (lambda: differing(MOUNT), SURVIVED, "survived"),
     "a condition met in the middle of the act": (lambda: aborted_in_the_act("receipt"), FAILED, "aborted"),
     "a condition met in the reading after it": (lambda: aborted_in_the_act("receipt", "applied"), FAILED, "aborted"),
