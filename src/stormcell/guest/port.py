@@ -283,12 +283,7 @@ class Port:
 
     def _handle(self, frame: Frame) -> None:
         if frame.kind == Kind.HELLO:
-            if frame.stream != self._nonce:
-                if wire.unpack(frame.payload).get("forked") is True:
-                    self._part()
-                self._reset()
-                self._nonce = frame.stream
-            self.send(Kind.WELCOME, frame.stream, wire.pack(self._greet()))
+            self._hello(frame)
         elif frame.kind == Kind.REQUEST:
             self._accept(self, frame.stream, frame.payload)
         elif frame.kind == Kind.CREDIT:
@@ -299,6 +294,19 @@ class Port:
             except WireError as error:
                 stream.abandon()
                 self.finish(frame.stream, {"error": {"kind": "request", "message": str(error)}})
+
+    def _hello(self, frame: Frame) -> None:
+        """What cannot be read is nobody's greeting."""
+        if frame.stream != self._nonce:
+            try:
+                forked = wire.unpack(frame.payload).get("forked") is True
+            except WireError:
+                return
+            if forked:
+                self._part()
+            self._reset()
+            self._nonce = frame.stream
+        self.send(Kind.WELCOME, frame.stream, wire.pack(self._greet()))
 
     def _credit(self, frame: Frame) -> None:
         try:

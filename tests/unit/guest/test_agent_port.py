@@ -92,6 +92,18 @@ def test_the_agent_survives_any_host(port: socket.socket, pieces: list[bytes]) -
     assert greeted(port, nonce)[0].kind == Kind.WELCOME
 
 
+def test_a_greeting_that_is_no_json_does_not_hide_the_one_behind_it(port: socket.socket) -> None:
+    greeted(port, 7)
+    port.sendall(wire.encode(Kind.HELLO, 8, b"x") + wire.encode(Kind.HELLO, 9, b"{}"))
+    welcomes: list[Frame] = []
+    decoder = Decoder(wire.TO_HOST, resync=False)
+    while not welcomes:
+        data = port.recv(65536)
+        assert data, "the agent hung up"
+        welcomes += decoder.feed(data)
+    assert [(frame.kind, frame.stream) for frame in welcomes] == [(Kind.WELCOME, 9)]
+
+
 @asynchronous
 async def test_input_over_the_window_ends_that_request_alone() -> None:
     async with running_agent() as agent:
