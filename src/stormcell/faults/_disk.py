@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import field_validator
 
 from stormcell.faults._fields import Documented, GuestPath
-from stormcell.faults._reading import mapping, numbers
+from stormcell.faults._reading import counted, mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 
 TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
@@ -57,7 +57,7 @@ class Filler(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls of other processes than ours, since the filling began."""
-        return max(0, sum(numbers(told(after).get("refused")).values()))
+        return sum(counted(told(after).get("refused")).values())
 
     def conflicts(self, other: Fault) -> str | None:
         """Two that fill one folder."""

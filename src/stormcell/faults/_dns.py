@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from stormcell.faults import _nft
 from stormcell.faults._fields import one_or_list, several
 from stormcell.faults._network import Family, Match
-from stormcell.faults._reading import mapping, numbers, texts
+from stormcell.faults._reading import counted, mapping, numbers, texts
 from stormcell.faults._redirect import SYN, Redirected, ordered
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 from stormcell.spec.units import Percent
@@ -110,7 +110,7 @@ class DnsProxied(Redirected):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Queries of the target, since the act; those of our own probe are not among them."""
-        return sum(numbers(mapping(after, "proxy").get("answered")).values())
+        return sum(counted(mapping(after, "proxy").get("answered")).values())
 
     def change(self, to: Fault) -> tuple[Command, ...] | None:
         """The proxy takes other orders while it works."""

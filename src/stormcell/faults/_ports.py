@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stormcell.faults._fields import Documented
-from stormcell.faults._reading import mapping, numbers
+from stormcell.faults._reading import counted, mapping
 from stormcell.spec.fault import Command, Fault, Reading
 
 TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
@@ -75,4 +75,4 @@ def ports(listed: Any) -> set[int]:
 
 def _refused(reading: Reading | None, call: str) -> dict[str, int]:
     calls = mapping(reading, "ports").get("refused")
-    return numbers(calls.get(call)) if isinstance(calls, dict) else {}
+    return counted(calls.get(call)) if isinstance(calls, dict) else {}

@@ -26,3 +26,8 @@ def mappings(listed: Any) -> list[dict[str, Any]]:
 def numbers(table: Any) -> dict[str, int]:
     """The whole numbers of an object by name, {} when it is none."""
     return {k: v for k, v in table.items() if isinstance(v, int)} if isinstance(table, dict) else {}
+
+
+def counted(table: Any) -> dict[str, int]:
+    """Those of its numbers that may be counts: a kernel counts nothing less than zero times."""
+    return {name: number for name, number in numbers(table).items() if number >= 0}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from stormcell.faults._disk import TRACEPOINT
 from stormcell.faults._fields import Documented, GuestPath
-from stormcell.faults._reading import mapping, numbers
+from stormcell.faults._reading import counted, mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 
 
@@ -48,7 +48,7 @@ class BlockReadonly(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls."""
-        return sum(numbers(mapping(after, "mount").get("refused")).values())
+        return sum(counted(mapping(after, "mount").get("refused")).values())
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """Writable, nothing counts."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from stormcell.faults._disk import TRACEPOINT, all_refused, none_refused
 from stormcell.faults._fields import Documented, GuestPath, UserName
-from stormcell.faults._reading import mapping, numbers
+from stormcell.faults._reading import counted, mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 from stormcell.spec.units import Size
 
@@ -84,7 +84,7 @@ class DiskQuota(Documented):
 
     def acted(self, during: Reading, after: Reading) -> int:
         """Refused calls."""
-        return sum(numbers(mapping(after, "quota").get("refused")).values())
+        return sum(counted(mapping(after, "quota").get("refused")).values())
 
     def clean(self, before: Reading, undone: Reading) -> bool:
         """The old limits, nothing counts."""

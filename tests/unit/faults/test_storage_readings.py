@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stormcell import faults
@@ -112,6 +112,8 @@ STORAGE = [name for name in SPECS if name.split(".")[0] in ("block", "disk", "io
 
 
 @given(st.sampled_from(STORAGE), ANY)
+@example("disk.quota.folder", {"refused": {"act": -1}})
+@example("block.readonly", {"refused": {"act": -1}})
 @settings(max_examples=400, deadline=None)
 def test_whatever_a_guest_writes_is_judged_without_a_crash(name, written):
     fault = faults.parse(SPECS[name])
