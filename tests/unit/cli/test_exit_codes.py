@@ -65,6 +65,11 @@ def test_every_command_stops_as_at_ctrl_c_also_in_the_background(number):
     assert (child.returncode, said.strip()) == (130, "interrupted")
 
 
+def test_the_package_is_the_command_too():
+    ended = subprocess.run([sys.executable, "-m", "stormcell", "--version"], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout[:18]) == (0, "stormcell, version")
+
+
 def test_nohup_is_heeded():
     waiting = STARTED.replace("BODY", "signal.raise_signal(signal.SIGHUP); click.echo('on')")
     script = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{waiting}"
