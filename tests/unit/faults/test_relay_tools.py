@@ -107,7 +107,8 @@ KEYS = {
 def test_an_authority_of_the_users_signs(kind, tmp_path):
     key, ca = tmp_path / "ca.key", tmp_path / "ca.pem"
     key.write_text(openssl(*KEYS[kind]))
-    openssl("req", "-x509", "-key", str(key), "-subj", "/O=Ours/CN=ca", "-days", "9", "-out", str(ca))
+    openssl("req", "-x509", "-key", str(key), "-subj", "/O=Ours/CN=ca", "-days", "9", "-out", str(ca),
+            "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
     face = Face(Orders("certificate", problem="expired", issuer=(str(ca), str(key))), "")
     assert handshake(face, "a.test", ca.read_text()) == "certificate has expired"
     fine = Face(Orders("certificate", problem="", issuer=(str(ca), str(key))), "")

@@ -60,7 +60,9 @@ def test_it_leads_a_session_and_finds_no_signal_blocked_or_ignored(launcher: Lau
     text = "sh -c 'grep -e ^SigBlk -e ^SigIgn /proc/self/status; cut -d\" \" -f6 /proc/$$/stat; echo $$'"
     code, output, failure = ended(launcher, "sh", "-c", f"exec {text}")
     blocked, ignored, session, pid = output.decode().replace("SigBlk:", "").replace("SigIgn:", "").split()
-    assert (code, failure, int(blocked, 16), int(ignored, 16)) == (0, None, 0, 0)
+    # 32 and 33 are glibc's own: its posix_spawn, with which Python 3.13 starts programs, leaves them ignored
+    ours = sum(1 << number - 1 for number in signal.valid_signals())
+    assert (code, failure, int(blocked, 16), int(ignored, 16) & ours) == (0, None, 0, 0)
     assert session == pid
 
 
