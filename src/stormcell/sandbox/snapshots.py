@@ -14,7 +14,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,8 @@ class Snapshot:
     layers: tuple[str, ...]
     since_ns: int
     connected: tuple[int, ...]
-    runs: tuple[tuple[int, int], ...]
-    files: Mapping[str, str]
+    runs: tuple[tuple[int, int], ...] = field(repr=False)
+    files: Mapping[str, str] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what a person asks for."""
