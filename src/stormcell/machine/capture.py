@@ -63,7 +63,9 @@ async def capture(
         stopped = went_on = 0
         try:
             stopped = await stop() if running else time.time_ns()
-            await monitor.execute("xen-save-devices-state", {"filename": str(state), "live": True})
+            # live, it leaves the disks of a stopped guest inactive until `cont`; a second time aborts QEMU
+            # (qmp_xen_save_devices_state in migration/savevm.c, bdrv_inactivate_recurse in block.c)
+            await monitor.execute("xen-save-devices-state", {"filename": str(state), "live": running})
             pages = room.copy(identity, low, private_runs(identity, low, high))
             undo.callback(pages.close)
             ends = await monitor.execute("query-chardev")

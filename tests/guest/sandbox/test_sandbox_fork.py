@@ -209,6 +209,21 @@ def test_a_paused_sandbox_stays_so_and_its_child_runs(parent):
     assert parent.exec("cat /run/file").text == "kept\n"
 
 
+def test_forks_of_a_paused_sandbox_begin_at_the_same_instant_whenever_they_are_made(parent):
+    parent.exec("echo kept > /root/file")
+    parent.pause()
+    seen = []
+    for number in range(3):
+        with parent.fork() as child:
+            seen.append(float(child.exec("cat /proc/uptime").text.split()[0]))
+            assert child.exec("cat /root/file").text == "kept\n"
+            child.exec(f"echo {number} > /root/file; sync")
+            time.sleep(1)
+    assert max(seen) - min(seen) < 2, seen
+    parent.resume()
+    assert parent.exec("cat /root/file").text == "kept\n"
+
+
 def test_a_cold_booted_sandbox_can_be_forked_and_its_child_boots_again(parent):
     parent.exec("echo kept > /root/file; sync")
     boot_again(parent)
