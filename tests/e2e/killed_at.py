@@ -1,7 +1,7 @@
 """The command line in a process that kills itself with SIGKILL at one step: `python killed_at.py STEP ARGUMENTS...`.
 
 STEP is `before:NAME` or `after:NAME`; NAME a line of the ledger (claim, finish), an event of a run (create, applied),
-or a file (result.json, spec.json).
+a file (result.json, spec.json), or a branch's folder (branches/control).
 """
 
 import os
@@ -37,6 +37,7 @@ if __name__ == "__main__":
     asked = sys.argv.pop(1)
     die_at(asked, Journal, "_append", lambda _, said: str(said["do"]))
     die_at(asked, RunFolder, "event", lambda event: str(event["event"]))
+    die_at(asked, RunFolder, "below", lambda name: name)
     die_at(asked, RunFolder, "write", lambda name, _: name)
     die_at(asked, CampaignFolder, "_write", lambda name, _: f"campaign/{name}")
     main()

@@ -3,31 +3,65 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from stormcell.engine.branches.plans import compile_all
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.load import Loaded
 from stormcell.spec.fault import Command
 from stormcell.spec.plan import Plan, PlannedAbort, PlannedFault, Step
 from stormcell.spec.units import duration_text
 
-
-def plan_data(loaded: Loaded) -> dict[str, Any]:
-    """The plan as JSON data."""
-    return compile_plan(loaded.experiment, loaded.disturbances).model_dump(mode="json")
+if TYPE_CHECKING:
+    from stormcell.cli.screen import Screen
 
 
-def show_plan(loaded: Loaded) -> None:
+def plan_data(loaded: Loaded, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The plan as JSON data; with branches that of the drive, and theirs by name."""
+    if not loaded.branches:
+        return compile_plan(loaded.experiment, loaded.disturbances).model_dump(mode="json")
+    drive, plans = compile_all(loaded, only=only)
+    return {
+        "drive": drive.model_dump(mode="json"),
+        "branches": {name: plan.model_dump(mode="json") for name, plan in plans.items()},
+    }
+
+
+def show_plan(loaded: Loaded, only: Sequence[str] = ()) -> None:
     """The plan as a table: every step, who carries it out, and what it does to the word."""
     from rich.markup import escape
-    from rich.table import Table
 
     from stormcell.cli.screen import Screen
 
-    plan = compile_plan(loaded.experiment, loaded.disturbances)
     console = Screen(piped=None)
+    if not loaded.branches:
+        plan = compile_plan(loaded.experiment, loaded.disturbances)
+        _show_head(console, plan)
+        _show_steps(console, plan)
+        return
+    drive, plans = compile_all(loaded, only=only)
+    _show_head(console, drive)
+    _show_steps(console, drive)
+    for name, plan in plans.items():
+        expected = f", expected: {plan.prediction.verdict}" if plan.prediction else ""
+        console.print(f"\n[bold]{escape(name)}[/bold], forked from that instant{expected}")
+        _show_steps(console, plan)
+
+
+def _show_head(console: Screen, plan: Plan) -> None:
+    from rich.markup import escape
+
     console.print(f"[bold]{plan.experiment}[/bold]  {escape(plan.question)}")
-    console.print(f"template {escape(plan.template)}, at most {duration_text(plan.deadline_s)}; nothing is started\n")
+    each = " each" if plan.branches else ""
+    limit = f"at most {duration_text(plan.deadline_s)}{each}"
+    console.print(f"template {escape(plan.template)}, {limit}; nothing is started\n")
+
+
+def _show_steps(console: Screen, plan: Plan) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for heading in ("#", "phase", "on", "step", "what"):
         table.add_column(heading, no_wrap=heading in ("phase", "on", "step"))
@@ -67,6 +101,13 @@ def _what(step: Step, plan: Plan) -> str:
                 if step.since_act
                 else (f"{step.seconds:g} s")
             )
+        case "moment":
+            looks = f", looked for every {step.every_s:g} s; otherwise void after {step.within_s:g} s"
+            return f"until {step.text}{looks if step.after_s is None else ''}"
+        case "fork":
+            return f"the machine is paused for good and forked from here: {', '.join(plan.branches)}"
+        case "mark":
+            return f"nothing, where the others {step.mark}"
         case "machine":
             after = f", then a cold boot within {step.boot_within_s:g} s" if step.boot else ""
             return f"{step.action} by {step.mode}{after}"

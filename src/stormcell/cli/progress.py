@@ -72,18 +72,28 @@ class Line:
         self._live = watcher.live
         self._head = head
         self._text = ""
+        self._branch = ""
         self._began = time.monotonic()
         self._task = self._live.add_task(_plain(head)) if self._live is not None else None
 
     def event(self, event: Mapping[str, Any]) -> None:
         """An event of the run."""
-        kind = event.get("event")
+        kind, branch = event.get("event"), event.get("branch")
+        if branch is not None:
+            self._branch = f"{branch}: "
         if kind == "create":
-            self.show("restoring the machine")
+            self.show("restoring the machine" if branch is None else f"{self._branch}forking")
+        elif kind == "paused":
+            self.show("at its moment")
         elif kind == "machine" and event.get("what") in ("act", "boot"):
-            self.show("crashing the machine" if event["what"] == "act" else "booting from the crashed disk")
+            doing = "crashing the machine" if event["what"] == "act" else "booting from the crashed disk"
+            self.show(f"{self._branch}{doing}")
+        elif kind == "step" and event.get("step") == "moment":
+            self.show("driving to the moment")
+        elif kind == "step" and event.get("step") == "act" and branch is not None:
+            self.show(f"{self._branch}no fault")
         elif kind == "step" and event.get("phase") in PHASES:
-            self.show(PHASES[event["phase"]])
+            self.show(f"{self._branch}{PHASES[event['phase']]}")
 
     def done(self, outcome: Outcome) -> None:
         """The verdict, on a line that stays."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stormcell.cli.branches import show_branches
 from stormcell.cli.progress import MARK
 from stormcell.engine.api import Outcome
 from stormcell.spec.probe import METRICS
@@ -31,16 +32,21 @@ def show_results(outcomes: Sequence[Outcome]) -> None:
 
 def row(result: Result) -> tuple[str, str, str, str, str, str]:
     """One cell for each of HEADINGS."""
-    several = len(result.faults) > 1
     return (
         result.experiment,
         ", ".join(fault.kind for fault in result.faults),
         str(result.verdict),
-        "; ".join(f"{fault.fault}: {_proof(fault)}" if several else _proof(fault) for fault in result.faults)
-        or _proof(None),
+        proofs(result),
         _measured(result),
-        _prediction(result),
+        prediction(result),
     )
+
+
+def proofs(result: Result) -> str:
+    """Of all its faults."""
+    several = len(result.faults) > 1
+    said = [f"{fault.fault}: {_proof(fault)}" if several else _proof(fault) for fault in result.faults]
+    return "; ".join(said) or _proof(None)
 
 
 def markdown_table(results: Sequence[Result]) -> str:
@@ -88,8 +94,10 @@ def show_result(result: Result, folder: Path) -> None:
     for reason in result.reasons:
         console.print(f"  {escape(reason.text)}  [dim]({reason.code})[/dim]")
     if result.prediction is not None:
-        console.print(f"  predicted: {escape(_prediction(result))}")
-    for fault in result.faults:
+        console.print(f"  predicted: {escape(prediction(result))}")
+    if result.branches:
+        show_branches(console, result)
+    for fault in () if result.branches else result.faults:
         named = f"{fault.fault}: " if len(result.faults) > 1 else ""
         console.print(f"\n[bold]{escape(named)}{fault.kind}[/bold]  {escape(_proof(fault))}")
         for line in (*_held(fault), *fault.notes):
@@ -140,6 +148,8 @@ def _proof(fault: FaultResult | None) -> str:
 
 def _measured(result: Result) -> str:
     """What decided: the reason where nothing was learnt or it failed, else how the numbers moved."""
+    if result.branches:
+        return "; ".join(reason.text for reason in result.reasons)
     if result.verdict is not Verdict.SURVIVED:
         return result.reasons[0].text if result.reasons else ""
     phases: dict[tuple[str, str], dict[str, float | None]] = {}
@@ -154,7 +164,11 @@ def _measured(result: Result) -> str:
     return "; ".join(parts)
 
 
-def _prediction(result: Result) -> str:
+def prediction(result: Result) -> str:
+    """What was predicted, and whether it came otherwise."""
+    if result.branches:
+        said = ((branch.name, prediction(branch.result)) for branch in result.branches)
+        return "; ".join(f"{name}: {text}" for name, text in said if text)
     if result.prediction is None:
         return ""
     predicted = result.prediction.verdict.value

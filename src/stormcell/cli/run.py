@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--branch", "branches", multiple=True, metavar="NAME", help="Run only this branch, and the control.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Drives what the runner draws at random.")
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each experiment.")
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @json_flag
 def run(
     files: tuple[Path, ...],
+    branches: tuple[str, ...],
     dry_run: bool,
     seed: int,
     repeat: int,
@@ -64,16 +66,18 @@ def run(
     if retry_unknown and resume is None:
         raise click.UsageError("--retry-unknown goes with --resume FOLDER")
     campaigns = campaigns_of(files, resume, asked)
-    loaded = [] if campaigns else _load(files)
+    if campaigns and branches:
+        raise click.UsageError("--branch is about one experiment, not about campaigns and repeats")
+    loaded = [] if campaigns else _load(files, branches)
     if report_to is not None:
         _prepare(report_to, dry_run)
     if campaigns:
         code = campaigns.run()
         sys.exit(code if report_to is None else campaigns.report(report_to))
     if dry_run:
-        _dry_run(loaded, as_json)
+        _dry_run(loaded, branches, as_json)
         return
-    batch = _Batch(loaded, seed, jobs or 1, runs)
+    batch = _Batch(loaded, seed, jobs or 1, runs, branches)
     try:
         asyncio.run(batch.perform())
     except KeyboardInterrupt:
@@ -88,8 +92,9 @@ def run(
     sys.exit(batch.exit_code() if report_to is None else batch.report(report_to))
 
 
-def _load(files: tuple[Path, ...]) -> list[Loaded]:
+def _load(files: tuple[Path, ...], branches: tuple[str, ...]) -> list[Loaded]:
     """All files, or the errors of all and nothing started."""
+    from stormcell.engine.branches.run import check_branches
     from stormcell.engine.load import load_file
     from stormcell.spec.errors import StormcellError
 
@@ -98,6 +103,7 @@ def _load(files: tuple[Path, ...]) -> list[Loaded]:
     for file in files:
         try:
             loaded.append(load_file(file))
+            check_branches(loaded[-1], branches)
         except StormcellError as error:
             report_error(error)
             faulty = True
@@ -116,15 +122,15 @@ def _prepare(report_to: Path, dry_run: bool) -> None:
     prepare(report_to)
 
 
-def _dry_run(loaded: list[Loaded], as_json: bool) -> None:
+def _dry_run(loaded: list[Loaded], branches: tuple[str, ...], as_json: bool) -> None:
     from stormcell.cli.plans import plan_data, show_plan
 
     if as_json:
-        plans = [plan_data(item) for item in loaded]
+        plans = [plan_data(item, branches) for item in loaded]
         emit_json(plans if len(plans) > 1 else plans[0])
         return
     for item in loaded:
-        show_plan(item)
+        show_plan(item, branches)
 
 
 @dataclass
@@ -135,6 +141,7 @@ class _Batch:
     seed: int
     jobs: int
     runs: Path | None
+    branches: tuple[str, ...] = ()
     done: dict[int, Outcome] = field(default_factory=dict)
     errors: dict[int, StormcellError] = field(default_factory=dict)
     interrupted: bool = False
@@ -165,6 +172,8 @@ class _Batch:
                             runs=self.runs,
                             template=templates[str(item.recipe)],
                             on_event=line.event,
+                            branches=self.branches,
+                            jobs=self.jobs if len(self.loaded) == 1 else 1,
                         )
                     except StormcellError as error:
                         self.errors[number] = error

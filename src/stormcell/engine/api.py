@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stormcell.engine.branches.run import Branching, check_branches, judge_again
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.conductor import Conductor, OnEvent
 from stormcell.engine.folder import RunFolder, read_plan, read_receipts
@@ -81,8 +82,13 @@ async def run_async(
     on_event: OnEvent = _ignore,
     on_build: Callable[[Progress], None] = _ignore,
     conduct: Conduct = Conductor,
+    branches: Sequence[str] = (),
+    jobs: int = 1,
 ) -> Outcome:
     """Run one experiment; its template is built first when there is none that matches and none was given.
+
+    Of an experiment with branches `branches` names those to run beside the control (none: all), `jobs` at a time; the
+    events of a branch have a `branch`.
 
     Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
     is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result, raises CancelledError.
@@ -90,7 +96,11 @@ async def run_async(
     """
     home = home or Home.current()
     loaded = _loaded(experiment, home)
+    check_branches(loaded, branches)
     template = template or await build(loaded.recipe, home=home, progress=on_build)
+    if loaded.branches:
+        branching = Branching(loaded, template, seed=seed, only=branches, jobs=jobs, on_event=on_event)
+        return await _parted(branching, runs or home.runs, loaded)
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
     folder = _begun(runs or home.runs, loaded, plan)
     conductor = conduct(plan, template, folder, on_event)
@@ -100,6 +110,18 @@ async def run_async(
         folder.close()
         result = conclude(folder, loaded, plan, conductor.events)
         tell(result, folder.path)
+    return Outcome(result, folder.path)
+
+
+async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:
+    """The whole of an experiment with branches."""
+    folder = _begun(runs, loaded, branching.plan)
+    try:
+        await branching.perform(folder)
+    finally:
+        folder.close()
+        result = _concluded(branching.plan, branching.conclude)
+        folder.save_result(result)
     return Outcome(result, folder.path)
 
 
@@ -126,10 +148,22 @@ def run(
     template: Template | None = None,
     on_event: OnEvent = _ignore,
     on_build: Callable[[Progress], None] = _ignore,
+    branches: Sequence[str] = (),
+    jobs: int = 1,
 ) -> Outcome:
     """`run_async` for code without an event loop."""
     return asyncio.run(
-        run_async(experiment, seed=seed, home=home, runs=runs, template=template, on_event=on_event, on_build=on_build),
+        run_async(
+            experiment,
+            seed=seed,
+            home=home,
+            runs=runs,
+            template=template,
+            on_event=on_event,
+            on_build=on_build,
+            branches=branches,
+            jobs=jobs,
+        )
     )
 
 
@@ -143,28 +177,38 @@ def _loaded(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, ho
 
 def conclude(folder: RunFolder, loaded: Loaded, plan: Plan, events: list[dict[str, Any]]) -> Result:
     """Receipts, then the verdict, both kept. A judge that fails is an unknown outcome, never a pass."""
-    try:
+
+    def judged() -> Result:
         receipts = {item.id: receipt(item, plan, events) for item in loaded.disturbances}
         folder.save_receipts(receipts)
-        result = judge(plan, events, receipts)
+        return judge(plan, events, receipts)
+
+    result = _concluded(plan, judged)
+    folder.save_result(result)
+    return result
+
+
+def _concluded(plan: Plan, judged: Callable[[], Result]) -> Result:
+    try:
+        return judged()
     except StormcellError:
         raise
     except Exception as error:
         text = f"the judge itself failed: {type(error).__name__}: {error}"
-        result = Result(
+        return Result(
             experiment=plan.experiment,
             question=plan.question,
             verdict=Verdict.UNKNOWN,
             reasons=(Reason(code="judge_error", text=text),),
             prediction=plan.prediction,
         )
-    folder.save_result(result)
-    return result
 
 
 def judge_folder(path: Path) -> Result:
     """The verdict, from what a run's folder holds and nothing else. Raises SpecError when it is damaged."""
     plan = read_plan(path)
+    if plan.role == "drive":
+        return judge_again(path, plan)
     events = read_events(path / "events.jsonl")
     return judge(plan, events, read_receipts(path))
 

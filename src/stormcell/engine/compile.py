@@ -34,60 +34,98 @@ from stormcell.spec.probe import Probe, Run
 from stormcell.spec.schedule import Disturbance
 
 FEW = 5
-"""Attempts of one look at an abort condition."""
+"""Attempts of one look at an abort condition, or at the moment of a fork."""
 
 
 def compile_plan(
     experiment: Experiment, disturbances: Sequence[Disturbance], *, template_digest: str = "", seed: int = 0
 ) -> Plan:
     """The timed steps of one run, in order."""
-    crash = next((d for d in disturbances if isinstance(d.fault, MachineCrash)), None)
-    middle = _crash(experiment, crash) if crash is not None else _middle(experiment, disturbances)
+    steps = [*needs(disturbances), *beginning(experiment), *probes(experiment, "before")]
+    return plan_of(
+        experiment, disturbances, [*steps, *middle(experiment, disturbances)], digest=template_digest, seed=seed
+    )
+
+
+def plan_of(
+    experiment: Experiment,
+    disturbances: Sequence[Disturbance],
+    steps: Sequence[Step],
+    *,
+    digest: str = "",
+    seed: int = 0,
+    role: Literal["whole", "drive", "branch", "control"] = "whole",
+    branches: tuple[str, ...] = (),
+) -> Plan:
+    """A plan of these steps."""
     return Plan(
+        role=role,
+        branches=branches,
         experiment=experiment.name,
         question=experiment.question,
         template=experiment.template,
-        template_digest=template_digest,
+        template_digest=digest,
         seed=seed,
         deadline_s=experiment.deadline,
         ttl_s=experiment.ttl,
         prediction=experiment.prediction,
         open_ports=experiment.open_ports,
         raw_state=experiment.raw_state,
-        probes={probe.name: _planned_probe(probe) for probe in experiment.steady_state},
+        probes={probe.name: planned_probe(probe) for probe in experiment.steady_state},
         faults={item.id: planned(item, seed) for item in disturbances},
         aborts=tuple(_planned_abort(experiment, abort) for abort in experiment.abort),
-        steps=(*_first(experiment, disturbances), *middle),
+        steps=tuple(steps),
     )
 
 
-def _first(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list[Step]:
-    steps: list[Step] = [NeedsStep(id=f"needs.{item.id}", phase="setup", fault=item.id) for item in disturbances]
+def needs(disturbances: Sequence[Disturbance]) -> list[Step]:
+    """Whether the guest can do what is asked."""
+    return [NeedsStep(id=f"needs.{item.id}", phase="setup", fault=item.id) for item in disturbances]
+
+
+def beginning(experiment: Experiment) -> list[Step]:
+    """Setup and loads."""
+    steps: list[Step] = []
     for number, setup in enumerate(experiment.setup, 1):
         steps.append(RunStep(id=f"setup.{number}", phase="setup", command=_command(setup)))
     for load in experiment.load:
         steps.append(LoadStep(id=f"load.{load.name}", phase="before", load=load.name, command=_command(load)))
-    steps += _probes(experiment, "before")
     return steps
 
 
+def middle(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list[Step]:
+    """From the act to the end; of a crash, what is left to be asked."""
+    crash = next((d for d in disturbances if isinstance(d.fault, MachineCrash)), None)
+    return _crash(experiment, crash) if crash is not None else _middle(experiment, disturbances)
+
+
 def _middle(experiment: Experiment, disturbances: Sequence[Disturbance]) -> list[Step]:
+    acts: list[Step] = [
+        ApplyStep(id=f"apply.{item.id}", phase="fault", on=_carrier(item), fault=item.id) for item in disturbances
+    ]
+    waits: list[Step] = []
+    if any(item.schedule for item in disturbances):
+        waits.append(WaitStep(id="schedules", phase="under", schedules=True))
+    undos: list[Step] = []
+    for item in reversed(disturbances):
+        undos.append(UndoStep(id=f"undo.{item.id}", phase="undo", on=_carrier(item), fault=item.id))
+        if item is not disturbances[0]:
+            undos.append(InventoryStep(id=f"inventory.{item.id}", phase="undo", label="between"))
+    return around(experiment, acts, waits, undos)
+
+
+def around(experiment: Experiment, acts: Sequence[Step], waits: Sequence[Step], undos: Sequence[Step]) -> list[Step]:
+    """The steps that surround acts, what is waited for under them, and undos."""
     steps: list[Step] = [InventoryStep(id="inventory.before", phase="before", label="before")]
     if experiment.abort:
         steps.append(WatchStep(id="watch", phase="fault"))
-    for item in disturbances:
-        steps.append(ApplyStep(id=f"apply.{item.id}", phase="fault", on=_carrier(item), fault=item.id))
+    steps += acts
     if experiment.settle:
         steps.append(WaitStep(id="settle", phase="under", seconds=experiment.settle))
-    steps += _probes(experiment, "under")
+    steps += probes(experiment, "under")
     if experiment.hold:
         steps.append(WaitStep(id="hold", phase="under", seconds=experiment.hold, since_act=True))
-    if any(item.schedule for item in disturbances):
-        steps.append(WaitStep(id="schedules", phase="under", schedules=True))
-    for item in reversed(disturbances):
-        steps.append(UndoStep(id=f"undo.{item.id}", phase="undo", on=_carrier(item), fault=item.id))
-        if item is not disturbances[0]:
-            steps.append(InventoryStep(id=f"inventory.{item.id}", phase="undo", label="between"))
+    steps += [*waits, *undos]
     steps += _unload(experiment, "undo")
     steps += _recovery(experiment)
     steps.append(InventoryStep(id="inventory.undone", phase="end", label="undone"))
@@ -113,7 +151,8 @@ def _crash(experiment: Experiment, item: Disturbance) -> list[Step]:
     return [act, *_recovery(experiment)] if act.boot else [act]
 
 
-def _probes(experiment: Experiment, phase: Literal["before", "under"]) -> list[Step]:
+def probes(experiment: Experiment, phase: Literal["before", "under"]) -> list[Step]:
+    """One measurement of each."""
     return [
         ProbeStep(
             id=f"{phase}.{probe.name}",
@@ -153,7 +192,7 @@ def _unload(experiment: Experiment, until: Literal["undo", "end"]) -> list[Step]
 
 def _command(item: Setup | Load) -> Command:
     return Command(
-        argv=_argv(item.run),
+        argv=argv_of(item.run),
         user=item.user,
         cwd=item.cwd,
         env=item.env,
@@ -161,26 +200,24 @@ def _command(item: Setup | Load) -> Command:
     )
 
 
-def _argv(run: Run) -> tuple[str, ...]:
+def argv_of(run: Run) -> tuple[str, ...]:
+    """Shell text as a command."""
     return ("/bin/sh", "-c", run) if isinstance(run, str) else run
 
 
-def _planned_probe(probe: Probe) -> PlannedProbe:
+def planned_probe(probe: Probe) -> PlannedProbe:
+    """A probe's part of a plan."""
     spec: dict[str, Any] = {}
     for name, value in probe.measurement:
         spec[name] = list(value) if isinstance(value, tuple) else value
     if "run" in spec:
-        spec["run"] = list(_argv(spec["run"]) if isinstance(spec["run"], str) else spec["run"])
+        spec["run"] = list(argv_of(spec["run"]) if isinstance(spec["run"], str) else spec["run"])
     return PlannedProbe(kind=probe.kind, vantage=probe.vantage, spec=spec)
 
 
 def _planned_abort(experiment: Experiment, abort: Abort) -> PlannedAbort:
     probe = next((probe for probe in experiment.steady_state if probe.name == abort.probe), None)
-    spec: dict[str, Any] = {}
-    if probe is not None:
-        spec = dict(_planned_probe(probe).spec)
-        if probe.kind in ("http", "tcp"):
-            spec |= {"rate": None, "duration": None, "count": min(spec.get("count") or FEW, FEW)}
+    spec = short_look(probe) if probe is not None else {}
     return PlannedAbort(
         name=abort.name,
         on=probe.vantage if probe is not None else "guest",
@@ -191,6 +228,14 @@ def _planned_abort(experiment: Experiment, abort: Abort) -> PlannedAbort:
         file=abort.file,
         key=abort.key,
     )
+
+
+def short_look(probe: Probe) -> dict[str, Any]:
+    """How a probe measures that is looked at again and again."""
+    spec = dict(planned_probe(probe).spec)
+    if probe.kind in ("http", "tcp"):
+        spec |= {"rate": None, "duration": None, "count": min(spec.get("count") or FEW, FEW)}
+    return spec
 
 
 def planned(item: Disturbance, seed: int = 0) -> PlannedFault:

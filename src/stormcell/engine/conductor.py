@@ -15,12 +15,23 @@ from stormcell.engine import hostaborts
 from stormcell.engine.crash import crash
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.hostacts import HostActs
-from stormcell.engine.hostprobes import measure_once, until_it_holds
+from stormcell.engine.hostprobes import measure_once, until_it_holds, until_moment
 from stormcell.sandbox.api import AsyncSandbox
 from stormcell.sandbox.link import to_the_end
 from stormcell.sandbox.running import AsyncCommand
 from stormcell.spec.errors import GuestProtocolError, OutcomeUnknown, StormcellError
-from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, Step, UndoStep, WatchStep
+from stormcell.spec.plan import (
+    ApplyStep,
+    ForkStep,
+    MachineStep,
+    MomentStep,
+    Plan,
+    ProbeStep,
+    RecoverStep,
+    Step,
+    UndoStep,
+    WatchStep,
+)
 from stormcell.template.model import Template
 
 MAX_LINE = 8 << 20
@@ -42,11 +53,15 @@ class Conductor:
         """The step to begin with; those before it were carried out in the machine that this one goes on from."""
         self._undone_at = time.monotonic()
         self._meeting: asyncio.Task[None] | None = None
+        self._runner: AsyncCommand | None = None
         self._acts: HostActs | None = None
         self._watching: asyncio.Task[None] | None = None
         on_host = any(abort.on == "host" for abort in plan.aborts)
         self._watches = {step.id for step in plan.steps if isinstance(step, WatchStep) and on_host}
-        self._host_steps = {step.id: step for step in plan.steps if step.on == "host"}
+        self._awaited = {step.id: step for step in plan.steps if step.on == "host" or isinstance(step, ForkStep)}
+        self.sandbox: AsyncSandbox | None = None
+        self.at_fork = False
+        """The runner waits to be handed another plan, in a fork of the machine."""
         self.events: list[dict[str, Any]] = []
 
     def record(self, event: Mapping[str, Any]) -> None:
@@ -61,11 +76,20 @@ class Conductor:
 
     async def perform(self) -> None:
         """Run to the end, whatever the end is. The machine is gone when this returns or raises."""
-        sandbox: AsyncSandbox | None = None
+        try:
+            await self.carry_out()
+        finally:
+            await self.release()
+
+    async def carry_out(self) -> None:
+        """All steps, or those up to the fork. Whatever ends them early becomes an event; the machine stays.
+
+        Raises what the host lacked when no machine could be made, and CancelledError.
+        """
         try:
             async with asyncio.timeout(self.plan.deadline_s):
                 self.host("create", template=self.plan.template, digest=self.template.digest)
-                sandbox = await self._obtain()
+                self.sandbox = sandbox = await self._obtain()
                 self.host("created", sandbox=sandbox.id, ports=dict(sandbox.ports))
                 self._acts = HostActs(self.plan, sandbox, self.host)
                 await self._carry_out(sandbox)
@@ -77,14 +101,16 @@ class Conductor:
             self.host("lost", code="guest_protocol", text=str(error))
         except StormcellError as error:
             self.host("lost", code="host_error", text=str(error))
-            if sandbox is None:
+            if self.sandbox is None:
                 raise
         except asyncio.CancelledError:
             self.host("lost", code="interrupted", text="the run was interrupted on the host")
             raise
-        finally:
-            if sandbox is not None:
-                await to_the_end(self._release(sandbox))
+
+    async def release(self) -> None:
+        """End the machine, if there is one; returns when it is gone."""
+        if self.sandbox is not None:
+            await to_the_end(self._release(self.sandbox))
 
     async def _obtain(self) -> AsyncSandbox:
         """The machine to perform in: the template's snapshot."""
@@ -108,7 +134,8 @@ class Conductor:
         while start < len(steps):
             end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
             act = await self._segment(sandbox, start, end)
-            if act is None:
+            if not isinstance(act, MachineStep):
+                self.at_fork = act is not None
                 return
             booted_at = await crash(sandbox, act, self.host)
             if self._meeting is not None:
@@ -120,14 +147,20 @@ class Conductor:
             self._undone_at = booted_at
             start = end + 1
 
-    async def _segment(self, sandbox: AsyncSandbox, start: int, end: int) -> MachineStep | None:
-        """Let the runner carry out the steps from `start`. Returns the act on the machine that it came to, if any.
+    def _command(self, start: int) -> tuple[str, float]:
+        """What is asked of the guest's program to carry out the steps from `start`, and its time."""
+        return "run-plan", self.plan.deadline_s + 60
+
+    async def _segment(self, sandbox: AsyncSandbox, start: int, end: int) -> MachineStep | ForkStep | None:
+        """Let the runner carry out the steps from `start`. Returns the act on the machine, or fork, that it came to.
 
         The runner then waits, with its loads under way: the crash is to meet a working machine.
         """
         part = self.plan.model_copy(update={"steps": self.plan.steps[: end + 1]})
         request = {"plan": part.model_dump(mode="json"), "start": start}
-        runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=self.plan.deadline_s + 60)
+        command, seconds = self._command(start)
+        runner = await sandbox.start(["stormcell-guest", command], stdin=True, timeout=seconds)
+        self._runner = runner
         await runner.write_stdin(json.dumps(request).encode() + b"\n")
         events = _events(runner.stdout())
         ended = False
@@ -135,8 +168,8 @@ class Conductor:
             self.record({"on": "guest", **event})
             match event["event"]:
                 case "await":
-                    step = self._host_steps.get(str(event.get("step")))
-                    if isinstance(step, MachineStep):
+                    step = self._awaited.get(str(event.get("step")))
+                    if isinstance(step, MachineStep | ForkStep):
                         self._meeting = asyncio.create_task(self._last_words(events))
                         return step
                     answer = await self._host_step(step, sandbox.ports)
@@ -188,6 +221,11 @@ class Conductor:
         elif isinstance(step, RecoverStep):
             fields = await until_it_holds(self.plan, step, ports, self.plan.seed, self._undone_at)
             self.host("recovered", step=step.id, phase=step.phase, **fields)
+        elif isinstance(step, MomentStep):
+            came, fields = await until_moment(self.plan, step, ports, self.plan.seed)
+            if not came:
+                return {"stop": "no_moment", **fields}
+            self.host("moment", step=step.id, phase=step.phase, **fields)
         elif isinstance(step, ApplyStep | UndoStep) and self._acts is not None:
             act = self._acts.apply(step) if isinstance(step, ApplyStep) else self._acts.undo(step)
             if stop := await act:
@@ -200,8 +238,13 @@ class Conductor:
     async def _release(self, sandbox: AsyncSandbox) -> None:
         try:
             await self._stop_watching()
+            if self.at_fork and self._meeting is not None:
+                self._meeting.cancel()  # that runner waits for ever
+                await asyncio.wait({self._meeting})
             if self._acts is not None:
                 await self._acts.settle()
+            if self._runner is not None:
+                await self._runner.close()
             self.folder.write("console.log", await sandbox.console())
             evidence = await sandbox.kill()
             self.host("released", evidence=evidence.as_dict())

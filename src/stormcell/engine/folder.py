@@ -6,6 +6,7 @@ events.jsonl            what happened, one JSON object a line, as it happened
 receipts.json           what the kernel said, and the fault's judgement of it
 console.log             the guest's console, at its end
 result.json             the verdict
+branches/NAME/          of an experiment with branches: the same of each fork; the rest is of the drive to the moment
 """
 
 from __future__ import annotations
@@ -52,6 +53,13 @@ class RunFolder:
         with _host_errors(path):
             path.mkdir(mode=0o700)
         return cls(path)
+
+    def below(self, name: str) -> RunFolder:
+        """The folder of a part of this run."""
+        path = self.path / name
+        with _host_errors(path):
+            path.mkdir(mode=0o700, parents=True)
+        return RunFolder(path)
 
     def write(self, name: str, content: str) -> None:
         """Replace a file as a whole: a reader sees the old or the new one."""

@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from stormcell.guest import measure, probes, recovery
+from stormcell.guest import measure, moment, probes, recovery
 from stormcell.guest.probes.waiting import BreakableWait
-from stormcell.spec.plan import Plan, ProbeStep, RecoverStep
+from stormcell.spec.plan import MomentStep, Plan, ProbeStep, RecoverStep
 
 
 async def measure_once(plan: Plan, step: ProbeStep, ports: Mapping[str, int], seed: int) -> dict[str, Any]:
@@ -56,6 +56,24 @@ async def until_it_holds(
         ),
     )
     return {"probe": step.probe, "vantage": "host", **fields}
+
+
+async def until_moment(
+    plan: Plan, step: MomentStep, ports: Mapping[str, int], seed: int
+) -> tuple[bool, dict[str, Any]]:
+    """Whether the moment came, and the fields of a `moment` event, or the text of a stop."""
+    planned, began, looks = plan.probes[step.probe or ""], time.monotonic(), 0
+    data = step.model_dump(mode="json")
+    while True:
+        looks += 1
+        spec, taken = await measure_spec(planned.kind, step.spec, ports, f"{seed}/{step.id}/{looks}")
+        came, said = moment.judged({**data, "spec": spec}, planned.kind, taken)
+        seconds = time.monotonic() - began
+        if came:
+            return True, {"looks": looks, "seconds": round(seconds, 6), "text": said}
+        if seconds + step.every_s > step.within_s:
+            return False, {"text": moment.absent(data, said)}
+        await asyncio.sleep(step.every_s)
 
 
 def through_port(spec: Mapping[str, Any], ports: Mapping[str, int]) -> dict[str, Any]:

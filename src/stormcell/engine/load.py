@@ -26,14 +26,23 @@ from stormcell.template.store import find
 
 
 @dataclass(frozen=True)
+class LoadedBranch:
+    """A checked branch with its faults."""
+
+    name: str
+    disturbances: tuple[Disturbance, ...]
+
+
+@dataclass(frozen=True)
 class Loaded:
-    """A checked experiment with its faults and its recipe. `text` is the file as it was read."""
+    """A checked experiment with its recipe, and with its faults or its branches. `text` is the file as it was read."""
 
     experiment: Experiment
     disturbances: tuple[Disturbance, ...]
     recipe: Recipe
     source: str
     text: str = ""
+    branches: tuple[LoadedBranch, ...] = ()
 
 
 def load_file(path: Path, home: Home | None = None) -> Loaded:
@@ -45,7 +54,7 @@ def load_document(document: Document, folder: Path, home: Home | None = None) ->
     """Check an experiment that was read. `folder` is where a relative template path starts."""
     experiment = yamlfile.validated(document, Experiment.model_validate, "experiment")
     recipe = _recipe(experiment, folder, document.where(("template",)), home)
-    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, document.source, document.text)
+    return _loaded(experiment, document, recipe)
 
 
 def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = None, home: Home | None = None) -> Loaded:
@@ -55,22 +64,42 @@ def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = Non
         data if isinstance(data, Experiment) else yamlfile.validated(document, Experiment.model_validate, "experiment")
     )
     recipe = _recipe(experiment, folder or Path.cwd(), "template", home)
-    return Loaded(experiment, _disturbances(experiment, document, recipe), recipe, "experiment")
+    return _loaded(experiment, document, recipe)
 
 
-def _disturbances(experiment: Experiment, document: Document, recipe: Recipe) -> tuple[Disturbance, ...]:
-    """Every fault with its schedule. Raises SpecError, also for two that cannot be together."""
+def _loaded(experiment: Experiment, document: Document, recipe: Recipe) -> Loaded:
+    disturbances: tuple[Disturbance, ...] = ()
+    branches: list[LoadedBranch] = []
+    if experiment.branches is None:
+        disturbances = _disturbances(experiment, document, recipe)
+    for name in experiment.branches or ():
+        one = experiment.branch(name)
+        branches.append(LoadedBranch(name, _disturbances(one, document, recipe, ("branches", name))))
+    if experiment.moment is not None and experiment.moment.log is not None:
+        _check_service(experiment.moment.log.service, recipe, document.where(("moment", "log", "service")))
+    return Loaded(experiment, disturbances, recipe, document.source, document.text, tuple(branches))
+
+
+def _disturbances(
+    experiment: Experiment, document: Document, recipe: Recipe, place: tuple[str, ...] = ()
+) -> tuple[Disturbance, ...]:
+    """Every fault with its schedule. Raises SpecError, also for two that cannot be together.
+
+    `place` is where in the document they are; a branch may be a fault's mapping alone.
+    """
     found: list[Disturbance] = []
+    alone = place if (*place, "kind") in document.lines else (*place, "fault")
     for number, (name, mapping) in enumerate(experiment.disturbances.items(), 1):
-        at: tuple[str, ...] = ("fault",) if experiment.faults is None else ("faults", name)
+        at: tuple[str, ...] = alone if experiment.faults is None else (*place, "faults", name)
         one = disturbance(name, number, mapping, document, at)
-        _check_services(one.fault, recipe, document.where((*at, "service")))
+        _check_service(getattr(one.fault, "service", None), recipe, document.where((*at, "service")))
         for other in found:
             check_together(other, one, document.where(at))
         found.append(one)
     for wrong in contradictions(experiment, found):
-        where = document.where(int(part) if part.isdigit() else part for part in wrong.at)
-        raise SpecError(f"{'.'.join(wrong.at)}: {wrong.what}", where=where, rule=wrong.rule, remedy=wrong.remedy)
+        there = (*place, *wrong.at) if wrong.at[0] in ("fault", "faults") else wrong.at
+        where = document.where(int(part) if part.isdigit() else part for part in there)
+        raise SpecError(f"{'.'.join(there)}: {wrong.what}", where=where, rule=wrong.rule, remedy=wrong.remedy)
     return tuple(found)
 
 
@@ -139,8 +168,7 @@ def _recipe(experiment: Experiment, folder: Path, where: str, home: Home | None)
     return find(str(folder / name) if is_path else name, home or Home.current())
 
 
-def _check_services(fault: Fault, recipe: Recipe, where: str) -> None:
-    service = getattr(fault, "service", None)
+def _check_service(service: str | None, recipe: Recipe, where: str) -> None:
     known = [item.name for item in recipe.services]
     if service is not None and service not in known:
         hint = nearest(service, known) if known else "it has no services"

@@ -48,6 +48,9 @@ def _experiment() -> dict[str, Any]:
         definitions[f"fault.{kind}"] = model
         names.append({"$ref": f"#/$defs/fault.{kind}"})
     body["properties"]["fault"] = {"oneOf": names, "description": "The one disturbance of this experiment."}
+    branch = definitions["Branch"]
+    branch["properties"]["fault"] = {"oneOf": names, "description": "The one disturbance of this branch."}
+    definitions["Branch"] = {"anyOf": [*names, branch], "description": branch.pop("description", "")}
     probe = definitions["Probe"]["properties"]
     metrics = sorted({metric for known in METRICS.values() for metric in known})
     bound = {"type": ["string", "number", "boolean"]}

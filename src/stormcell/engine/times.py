@@ -33,6 +33,7 @@ def contradictions(experiment: Experiment, disturbances: Sequence[Disturbance]) 
             yield from _schedule(experiment, item, item.schedule)
     yield from _phase(experiment, disturbances)
     yield from _looks(experiment)
+    yield from _moment(experiment)
 
 
 def longest(schedule: Schedule) -> float:
@@ -119,6 +120,19 @@ def _looks(experiment: Experiment) -> Iterator[Contradiction]:
                 "a condition is looked at more than once",
                 "write for example every: 1s",
             )
+
+
+def _moment(experiment: Experiment) -> Iterator[Contradiction]:
+    if (moment := experiment.moment) is None:
+        return
+    name, seconds = ("after", moment.after) if moment.after is not None else ("within", moment.within)
+    if seconds >= experiment.deadline:
+        yield Contradiction(
+            ("moment", name),
+            f"the moment may come after {spoken(seconds)}, and deadline is {spoken(experiment.deadline)}",
+            "the drive to the moment ends by the deadline, and so does each branch",
+            f"write deadline: {spoken(_more(seconds))}",
+        )
 
 
 def _ends(experiment: Experiment) -> Iterator[tuple[str, float, str]]:

@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "agent": "stormcell.guest.agent:main",
     "service": "stormcell.guest.control:main",
     "run-plan": "stormcell.guest.runner:main",
+    "join": "stormcell.guest.rendezvous:main",
     "undo": "stormcell.guest.undo:main",
     "watchdog": "stormcell.guest.watchdog:main",
     "inventory": "stormcell.guest.inventory:main",

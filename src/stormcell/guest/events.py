@@ -7,7 +7,8 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
     step       a step begins
     needs      fault, missing: [reason, ...]
     output     exit (null: it did not end by itself), out, err, truncated
-    load       load, state: started {pid} | exited {exit, out, err, truncated, seconds} | stopped {..., note}
+    load       load, state: started {pid} | goes_on {pid} | exited {exit, out, err, truncated, seconds} |
+               stopped {..., note}; `goes_on`: in a fork of the machine
     probe      probe, vantage, began, samples, metrics, checks, holds, measured, detail     (measure.report)
     watchdog   pid, ttl_s: armed, before the first act
     reading    fault, label: before | during | after | undone, reading
@@ -23,6 +24,8 @@ Each has `n` (counted from 0, without a gap), `t` (seconds since the runner bega
 
 The readings, receipts and acts of a schedule have a `cycle` (each act or change in place is one, from 0; 0 is not
 written), a `level` (of a ramp) and `at`, the time at which it was; `t` is when it was passed on.
+
+    moment     looks, seconds, text: the moment of the fork has come
 
     await      a step of the host's; {"go": step} is waited for
     stop       code, text: the run ends early; what was begun is undone after this
@@ -53,6 +56,11 @@ class Events:
         self._next = 0
         self.step = ""
         self.phase = ""
+
+    def begin_again(self, fd: int) -> None:
+        """To somebody else, and counted anew."""
+        os.close(self._fd)
+        self._fd, self._gone, self._next = fd, False, 0
 
     def emit(self, event: str, **fields: Any) -> None:
         """Write one event. Never raises: what was begun must be undone, whether or not somebody reads of it."""

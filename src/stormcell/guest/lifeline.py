@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stormcell.guest.loop import Loop
+from stormcell.guest.loop import Loop, Timer
 
 _LONGEST_LINE = 16 << 20
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
@@ -41,10 +41,25 @@ class Lifeline:
         self._failure: Exception | None = None
         self._pending = b""
         self.loop = Loop(self._failed)
+        self._control = -1
+        self._limit: Timer | None = None
         if control is not None:
-            os.set_blocking(control, False)
-            self._control = control
-            self.loop.watch(control, self._read)
+            self._follow(control)
+
+    def _follow(self, control: int) -> None:
+        os.set_blocking(control, False)
+        self._control = control
+        self.loop.watch(control, self._read)
+
+    def begin_again(self, control: int) -> None:
+        """Another host, in a fork of this machine: its lines from here on, and time from here on."""
+        if self._control >= 0:
+            self.loop.unwatch(self._control)
+            os.close(self._control)
+        self.lines.clear()
+        self._pending = b""
+        self.began = time.monotonic()
+        self._follow(control)
 
     def now(self) -> float:
         """Seconds since this runner began."""
@@ -56,8 +71,12 @@ class Lifeline:
             self._stop = Stop(code, text)
 
     def deadline(self, seconds: float) -> None:
-        """Stop when the run has not ended by then."""
-        self.loop.after(seconds, lambda: self.stop("deadline", f"the run did not end within {seconds:g} s"))
+        """Stop when the run has not ended by then; instead of the deadline before."""
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = self.loop.after(
+            seconds, lambda: self.stop("deadline", f"the run did not end within {seconds:g} s")
+        )
 
     def heed_signals(self) -> None:
         """SIGTERM, SIGINT and SIGHUP interrupt the run."""

@@ -53,6 +53,12 @@ class Loads:
                 code = os.waitstatus_to_exitcode(process.status or 0)
                 self._events.emit("load", load=name, state="exited", **_output(process, code if code >= 0 else None))
 
+    def go_on(self) -> None:
+        """In a fork of the machine: say what goes on here, too."""
+        for name, process in self._running.items():
+            if name not in self._told:
+                self._events.emit("load", load=name, state="goes_on", pid=process.pid)
+
     def stop(self, name: str, grace: float) -> None:
         """SIGTERM to its process group, SIGKILL to its tree after `grace` seconds."""
         self.look()

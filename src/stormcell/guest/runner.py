@@ -2,6 +2,7 @@
 
 Reads one line {"plan", "start", "undo_receipts"?} on stdin, then {"go": STEP} for each step of the host's that it
 awaits; {"stop": CODE, "text": ...} at any time ends the run early. The end of stdin means that the host is gone.
+A step `fork` hands the run over: see rendezvous.py.
 Whatever ends the run after an act began, everything begun is undone and every load stopped before `end` is written;
 if this process dies first, a watchdog undoes it (watchdog.py). Faults with a schedule and abort conditions are children
 of this process, which write events for it to pass on (offspring.py).
@@ -10,19 +11,22 @@ of this process, which write events for it to pass on (offspring.py).
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from stormcell.guest import aborts, inventory, measure, probes, readings, recovery, timeline
+from stormcell.guest import aborts, inventory, measure, moment, probes, readings, recovery, timeline
 from stormcell.guest.acts import Act, called, failure
 from stormcell.guest.events import Events
 from stormcell.guest.lifeline import Lifeline, Stop
 from stormcell.guest.loads import Loads
 from stormcell.guest.needs import missing
 from stormcell.guest.offspring import Offspring
+from stormcell.guest.rendezvous import Rendezvous
 from stormcell.guest.running import Runnery
 from stormcell.guest.watchdog import Watchdog
 
@@ -38,11 +42,13 @@ class Runner:
 
     def __init__(self, plan: Mapping[str, Any], start: int, lifeline: Lifeline, events: Events) -> None:
         self._plan = plan
-        self._start = start
+        self._todo = deque(plan["steps"][start:])
         self._lifeline = lifeline
         self._events = events
         self._runnery = Runnery(lifeline)
         self._loads = Loads(lifeline, self._runnery.forest, events)
+        self._joined: socket.socket | None = None
+        """What the `join` of a fork's host waits on; it ends with this process."""
         self._acts: dict[str, Act] = {}
         self._timelines: dict[str, Offspring] = {}
         self._over: set[str] = set()
@@ -52,6 +58,7 @@ class Runner:
         self._inventory: inventory.Inventory = {}
         self._acted_at: float | None = None
         self._undone_at = 0.0
+        self._lines = {step["id"]: moment.Lines(step["file"]) for step in plan["steps"] if step.get("file")}
         self._steps: dict[str, Callable[[Step], None]] = {
             "run": self._run,
             "load": lambda step: self._loads.start(step["load"], step["command"]),
@@ -64,6 +71,9 @@ class Runner:
             "inventory": lambda step: self._take_inventory(step["label"]),
             "watch": lambda _: self._watch_aborts(),
             "recover": self._recover,
+            "moment": self._moment,
+            "fork": lambda _: self._fork(),
+            "mark": lambda step: self._mark(step["mark"]),
         }
 
     def adopt(self, undo_receipts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -74,7 +84,8 @@ class Runner:
     def perform(self) -> bool:
         """All steps. False when the run ended early; what was begun is undone in either case."""
         try:
-            for step in self._plan["steps"][self._start :]:
+            while self._todo:
+                step = self._todo.popleft()
                 self._events.step, self._events.phase = step["id"], step["phase"]
                 self._events.emit("step")
                 self._lifeline.sleep(0)
@@ -116,6 +127,33 @@ class Runner:
         said = self._lifeline.line(None)
         if said.get("go") != step:
             raise Stop("runner_error", f"the host said {said!r} while the step '{step}' was awaited")
+
+    def _moment(self, step: Step) -> None:
+        kind = self._plan["probes"][step["probe"]]["kind"] if step["probe"] is not None else ""
+        look = moment.look_for(step, self._lines.get(step["id"]), self._runnery.run, self._take, kind)
+        self._events.emit("moment", **moment.wait_for(step, look, self._lifeline, self._loads.look))
+
+    def _fork(self) -> None:
+        """Wait for the host of a fork of this machine, and go on with its plan."""
+        with Rendezvous(self._lifeline) as place:
+            self._events.emit("await")
+            control, events, self._joined = place.meet()
+        self._lifeline.begin_again(control)
+        self._events.begin_again(events)
+        self._events.step = ""
+        request = self._lifeline.line(_FIRST_LINE_S)
+        self._plan = request["plan"]
+        self._todo = deque(self._plan["steps"])
+        self._lifeline.deadline(self._plan["deadline_s"])
+        self._events.emit("begin", **_identity())
+        self._loads.go_on()
+
+    def _mark(self, what: str) -> None:
+        if what == "undo":
+            self._end_watch()
+            self._undone_at = self._lifeline.now()
+        elif self._acted_at is None:
+            self._acted_at = self._lifeline.now()
 
     def _run(self, step: Step) -> None:
         done = self._runnery.run(step["command"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from stormcell.judge.events import MALFORMED
 from stormcell.judge.probes import Malformed, Measurement, measurement
-from stormcell.spec.plan import ApplyStep, MachineStep, Plan, ProbeStep, RecoverStep, UndoStep
+from stormcell.spec.plan import ApplyStep, ForkStep, MachineStep, Plan, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 
 ABORTED = "aborted"
@@ -90,7 +90,7 @@ class Case:
 
     @property
     def ended(self) -> bool:
-        """Every runner said `end`, or was left waiting for the machine step that took it away."""
+        """Every runner said `end`, or was left waiting for the machine step, or the fork, that took it away."""
         return bool(self.segments) and all(_closed(segment, self.plan) for segment in self.segments)
 
     @property
@@ -151,5 +151,5 @@ def _into_segment(case: Case, event: Event) -> bool:
 def _closed(segment: Sequence[Event], plan: Plan) -> bool:
     last = segment[-1]
     if last["event"] == "await":
-        return any(isinstance(step, MachineStep) and step.id == last.get("step") for step in plan.steps)
+        return any(isinstance(step, MachineStep | ForkStep) and step.id == last.get("step") for step in plan.steps)
     return bool(last["event"] == "end")

@@ -11,7 +11,7 @@ from stormcell.judge.leftovers import left_behind
 from stormcell.judge.probes import Measurement
 from stormcell.judge.times import missed, too_short
 from stormcell.judge.wording import PHASES, broken, seconds
-from stormcell.spec.plan import ApplyStep, InventoryStep, MachineStep, ProbeStep, RecoverStep, UndoStep
+from stormcell.spec.plan import ApplyStep, InventoryStep, MachineStep, MomentStep, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Verdict
 
@@ -28,6 +28,7 @@ class Rule:
 HOST_LOSSES = ("guest_lost", "guest_protocol", "host_error", "runner_gone")
 STOPS = (
     "setup_failed",
+    "no_moment",
     "unsupported",
     "load_failed",
     "apply_failed",
@@ -93,6 +94,9 @@ def _incomplete(case: Case) -> Iterator[str]:
         elif isinstance(step, InventoryStep):
             if not any(event.get("label") == step.label for event in case.of("inventory", "guest")):
                 yield f"there is no inventory '{step.label}'"
+        elif isinstance(step, MomentStep):
+            if not any(event.get("step") == step.id for event in case.of("moment", step.on)):
+                yield "it is not known whether the moment came"
         elif isinstance(step, MachineStep):
             known = case.machine(step)
             if "act" not in known:
@@ -133,14 +137,16 @@ def _measured_nothing(case: Case) -> Iterator[str]:
     for m in case.phase("before", "under", "recovery"):
         if not m.measured:
             yield f"probe '{m.step.probe}' measured nothing {PHASES[m.step.phase]} ({m.sent} attempts)"
+    if case.plan.role == "drive":
+        return
     phases = {step.phase for step in case.plan.steps if isinstance(step, ProbeStep | RecoverStep)}
-    on_guest = any(isinstance(step, ApplyStep) for step in case.planned_faults.values())
+    on_guest = case.plan.role == "control" or any(isinstance(step, ApplyStep) for step in case.planned_faults.values())
     if ("under" if on_guest else "recovery") not in phases:
         yield f"the plan measures nothing {'under the fault' if on_guest else 'after the fault'}"
 
 
 def _no_fault(case: Case) -> Iterator[str]:
-    if not case.planned_faults:
+    if not case.planned_faults and case.plan.role not in ("drive", "control"):
         yield "the plan has no fault: nothing was asked of the system"
 
 
@@ -265,6 +271,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Verdict.UNKNOWN, "no_end", _no_end),
     Rule(Verdict.UNKNOWN, "incomplete", _incomplete),
     Rule(Verdict.VOID, "setup_failed", partial(_stopped, "setup_failed")),
+    Rule(Verdict.VOID, "no_moment", partial(_stopped, "no_moment")),
     Rule(Verdict.VOID, "unsupported", _unsupported),
     Rule(Verdict.VOID, "load_failed", partial(_stopped, "load_failed")),
     Rule(Verdict.VOID, "broken_before", _broken_before),

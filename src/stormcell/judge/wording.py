@@ -10,9 +10,13 @@ PHASES = {"before": "before the fault", "under": "under the fault", "recovery": 
 
 def quantity(kind: str, metric: str, value: float | None) -> str:
     """A measurement in the unit of its metric, rounded for reading."""
+    return plain(METRICS[kind][metric].unit if metric in METRICS[kind] else "number", value)
+
+
+def plain(unit: str, value: float | None) -> str:
+    """The same, of a unit."""
     if value is None:
         return "not measured"
-    unit = METRICS[kind][metric].unit if metric in METRICS[kind] else "number"
     if unit == "ratio":
         return percent(value)
     if unit == "duration":
@@ -35,6 +39,15 @@ def seconds(value: float) -> str:
     if value < 1e-3:
         return f"{value * 1e6:.3g} us"
     return f"{value * 1e3:.3g} ms" if value < 0.9995 else f"{value:.4g} s"
+
+
+def signed(unit: str, value: float) -> str:
+    """A difference in the metric's own unit."""
+    sign = "-" if value < 0 else "+"
+    size = abs(value)
+    if unit == "ratio":
+        return f"{sign}{size * 100:.3g} %"
+    return f"{sign}{seconds(size)}" if unit == "duration" else f"{sign}{size:g}"
 
 
 def broken(kind: str, checks: tuple[Check, ...]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from stormcell import __version__
-from stormcell.engine.api import saved_result
+from stormcell.engine.api import judge_folder, saved_result
 from stormcell.engine.folder import read_experiment, read_plan, read_receipts
 from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
@@ -16,6 +17,7 @@ from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
 from stormcell.report.campaigns import is_campaign, load_campaign
 from stormcell.report.model import ORDER, Campaign, Problem, Report, Run
+from stormcell.report.parted import branches, comparison
 from stormcell.report.story import story
 from stormcell.report.words import LINE, NAME, TEXT, words
 from stormcell.spec.errors import StormcellError
@@ -29,7 +31,7 @@ def load_run(folder: Path, source: str = "") -> Run:
     plan, receipts = read_plan(folder), read_receipts(folder)
     path = folder / "events.jsonl"
     events = read_events(path) if path.exists() else []
-    result = judge(plan, events, receipts)
+    result = judge(plan, events, receipts) if plan.role != "drive" else judge_folder(folder)
     receipts = receipts or _receipts_again(folder, plan, events)
     saved = saved_result(folder)
     remark = ""
@@ -37,7 +39,10 @@ def load_run(folder: Path, source: str = "") -> Run:
         remark = "the run itself never wrote a result: it was ended before it could conclude"
     elif saved.get("verdict") != str(result.verdict):
         remark = f"the run itself had concluded '{saved.get('verdict')}'; this page judges the same events again"
-    return story(plan, events, receipts, result, folder=str(folder), source=source, remark=remark)
+    run = story(plan, events, receipts, result, folder=str(folder), source=source, remark=remark)
+    if not result.branches:
+        return run
+    return replace(run, branches=branches(folder, result, load_run), comparison=comparison(result))
 
 
 def _receipts_again(folder: Path, plan: Plan, events: Sequence[Mapping[str, Any]]) -> dict[str, Receipt]:

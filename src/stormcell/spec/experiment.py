@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from stormcell.spec.branching import Branch, ForkMoment, as_mapping, check_names, prediction
 from stormcell.spec.complaints import shown
-from stormcell.spec.fault import Fault
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
 from stormcell.spec.value import Value, nearest, wrong_at
-from stormcell.spec.verdict import Prediction, Verdict
+from stormcell.spec.verdict import Prediction
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
@@ -101,6 +101,11 @@ class Experiment(Value):
     """Its kind, its parameters, and perhaps a `schedule`."""
     faults: dict[str, dict[str, Any]] | None = None
     """Several faults by name, applied in this order and undone in the reverse one."""
+    branches: dict[str, Branch] | None = None
+    """Instead of a fault: several fates by name. One machine is driven to `moment` and forked once for each, and once
+    for the control, which gets no fault."""
+    moment: ForkMoment | None = None
+    """Where the branches part."""
     abort: tuple[Abort, ...] = ()
     """Conditions that end the run early."""
     settle: Duration = 0.0
@@ -121,12 +126,12 @@ class Experiment(Value):
     @field_validator("fault", mode="before")
     @classmethod
     def _from_python(cls, value: Any) -> Any:
-        return _as_mapping(value)
+        return as_mapping(value)
 
     @field_validator("faults", mode="before")
     @classmethod
     def _each_from_python(cls, value: Any) -> Any:
-        return {name: _as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
+        return {name: as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
 
     @property
     def disturbances(self) -> dict[str, dict[str, Any]]:
@@ -136,12 +141,7 @@ class Experiment(Value):
     @property
     def prediction(self) -> Prediction | None:
         """What `predict` says."""
-        if self.predict is None:
-            return None
-        if self.predict == "survives":
-            return Prediction(verdict=Verdict.SURVIVED)
-        probe = self.predict["fails"] if isinstance(self.predict, dict) else None
-        return Prediction(verdict=Verdict.FAILED, probe=probe)
+        return prediction(self.predict)
 
     @model_validator(mode="after")
     def _names(self) -> Experiment:
@@ -154,35 +154,74 @@ class Experiment(Value):
                 number = len(names) - 1 - names[::-1].index(twice[0])
                 field = "steady_state" if what == "probe" else "load"
                 raise wrong_at(f"two entries for {what} '{twice[0]}': results could not be told apart", field, number)
-        if (self.fault is None) == (self.faults is None):
-            raise ValueError(
-                "one of 'fault' and 'faults' is needed, and only one; write for example "
-                "fault: {kind: net.delay, device: lo, delay: 300ms}"
-            )
-        if self.faults is not None and not self.faults:
-            raise wrong_at("it is empty: nothing would be asked of the system", "faults")
-        for name, fault in self.disturbances.items():
-            if not re.match(NAME, name):
-                raise wrong_at(f"'{name}' is no name of a fault; letters, digits and _ . - are allowed", "faults", name)
-            if "kind" not in fault:
-                place = ("fault",) if self.faults is None else ("faults", name)
-                example = "{kind: net.delay, device: lo, delay: 300ms}"
-                raise wrong_at(f"the field 'kind' is missing; write for example {example}", *place)
-        probes = [p.name for p in self.steady_state]
-        if isinstance(self.predict, dict):
-            known = set(self.predict) == {"fails"} and self.predict["fails"] in probes
-        else:
-            known = self.predict in (None, "survives", "fails")
-        if not known:
-            what = f"it is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}"
-            if isinstance(self.predict, dict) and set(self.predict) == {"fails"}:
-                unknown = self.predict["fails"]
-                raise wrong_at(f"there is no probe '{unknown}'; {nearest(unknown, probes)}", "predict", "fails")
-            raise wrong_at(f"{shown(self.predict)} is no prediction; {what}", "predict")
         for name, port in self.open_ports.items():
             if not 1 <= port <= 65535:
                 raise wrong_at(f"{port} is no port; it is 1 to 65535", "open_ports", name)
         return self
+
+    @model_validator(mode="after")
+    def _fates(self) -> Experiment:
+        if self.branches is None:
+            if self.moment is not None:
+                raise wrong_at("it is where 'branches' part, and this experiment has none", "moment")
+            self._check_fate(self.fault, self.faults, self.predict)
+            return self
+        if self.fault is not None or self.faults is not None:
+            raise ValueError("one of 'fault', 'faults' and 'branches' is needed, and only one")
+        check_names(self.branches)
+        if self.moment is None:
+            raise ValueError("'branches' need a 'moment' at which the machine is forked, for example {after: 5s}")
+        if self.predict is not None:
+            raise wrong_at("with 'branches' each branch has its own", "predict")
+        for name, branch in self.branches.items():
+            if not re.match(NAME, name):
+                what = f"'{name}' is no name of a branch; letters, digits and _ . - are allowed"
+                raise wrong_at(what, "branches", name)
+            self._check_fate(branch.fault, branch.faults, branch.predict, "branches", name)
+        probes = [p.name for p in self.steady_state]
+        if self.moment.probe is not None and self.moment.probe not in probes:
+            what = f"there is no probe '{self.moment.probe}'; {nearest(self.moment.probe, probes)}"
+            raise wrong_at(what, "moment", "probe")
+        return self
+
+    def _check_fate(
+        self,
+        fault: dict[str, Any] | None,
+        faults: dict[str, dict[str, Any]] | None,
+        predict: str | dict[str, str] | None,
+        *at: str,
+    ) -> None:
+        """Of the experiment, or of the branch that is found `at`."""
+        example = "{kind: net.delay, device: lo, delay: 300ms}"
+        if (fault is None) == (faults is None):
+            what = f"one of 'fault' and 'faults' is needed, and only one; write for example fault: {example}"
+            raise wrong_at(what, *at) if at else ValueError(what)
+        if faults is not None and not faults:
+            raise wrong_at("it is empty: nothing would be asked of the system", *at, "faults")
+        for name, mapping in (faults if faults is not None else {"fault": fault or {}}).items():
+            if not re.match(NAME, name):
+                what = f"'{name}' is no name of a fault; letters, digits and _ . - are allowed"
+                raise wrong_at(what, *at, "faults", name)
+            if "kind" not in mapping:
+                place = ("fault",) if faults is None else ("faults", name)
+                raise wrong_at(f"the field 'kind' is missing; write for example {example}", *at, *place)
+        probes = [p.name for p in self.steady_state]
+        if isinstance(predict, dict):
+            known = set(predict) == {"fails"} and predict["fails"] in probes
+        else:
+            known = predict in (None, "survives", "fails")
+        if not known:
+            what = f"it is survives, fails, or {{fails: PROBE}} with a probe of {', '.join(probes)}"
+            if isinstance(predict, dict) and set(predict) == {"fails"}:
+                unknown = predict["fails"]
+                raise wrong_at(f"there is no probe '{unknown}'; {nearest(unknown, probes)}", *at, "predict", "fails")
+            raise wrong_at(f"{shown(predict)} is no prediction; {what}", *at, "predict")
+
+    def branch(self, name: str) -> Experiment:
+        """One branch as an experiment of its own, which begins where the others do, too."""
+        branch = (self.branches or {})[name]
+        fate = {"fault": branch.fault, "faults": branch.faults, "predict": branch.predict}
+        return self.model_copy(update={**fate, "branches": None})
 
     @model_validator(mode="after")
     def _aborts(self) -> Experiment:
@@ -211,10 +250,6 @@ class Experiment(Value):
                     probe.kind,
                 )
         return self
-
-
-def _as_mapping(value: Any) -> Any:
-    return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
 
 
 def host_port_name(probe: Probe) -> str:

@@ -123,6 +123,40 @@ class MachineStep(_Step):
     boot_within_s: float = 120.0
 
 
+class MomentStep(_Step):
+    """Look again and again for the moment of the fork; one that has not come in time ends the run (`no_moment`).
+
+    It is one of: a command that exits with 0, a probe (`spec` and `bounds`) that holds or does not, a line in a file,
+    or `after_s`.
+    """
+
+    do: Literal["moment"] = "moment"
+    text: str
+    command: Command | None = None
+    probe: str | None = None
+    spec: dict[str, Any] = Field(default_factory=dict)
+    bounds: tuple[Tolerance, ...] = ()
+    holds: bool = True
+    file: str | None = None
+    match: str | None = None
+    after_s: float | None = None
+    within_s: float
+    every_s: float
+
+
+class ForkStep(_Step):
+    """Wait here. The machine is stopped and forked; in each fork the runner is handed another plan, and goes on."""
+
+    do: Literal["fork"] = "fork"
+
+
+class MarkStep(_Step):
+    """Of the control: where the others act, or undo. What is timed from there is timed here, too."""
+
+    do: Literal["mark"] = "mark"
+    mark: Literal["act", "undo"]
+
+
 Step = Annotated[
     RunStep
     | LoadStep
@@ -135,7 +169,10 @@ Step = Annotated[
     | WaitStep
     | UndoStep
     | RecoverStep
-    | MachineStep,
+    | MachineStep
+    | MomentStep
+    | ForkStep
+    | MarkStep,
     Field(discriminator="do"),
 ]
 
@@ -213,9 +250,13 @@ class Plan(Value):
     """What will be done. `deadline_s` bounds the whole; `seed` drives what the runner draws at random.
 
     `ttl_s`: so long after the first act a watchdog in the guest undoes everything, whatever happened to the runner.
+    `role`: a whole run, the drive to a moment, or from there a branch or the control.
     """
 
     version: Literal[1] = 1
+    role: Literal["whole", "drive", "branch", "control"] = "whole"
+    branches: tuple[str, ...] = ()
+    """Of a drive: who goes on from its end."""
     experiment: str
     question: str = ""
     template: str

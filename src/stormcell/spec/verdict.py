@@ -8,8 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
+from stormcell.spec.comparison import Comparison
 from stormcell.spec.receipt import Held
 from stormcell.spec.value import Value
+
+CONTROL = "control"
+"""The branch that gets no fault."""
 
 
 class Verdict(StrEnum):
@@ -101,4 +105,26 @@ class Result(Value):
     aborted: bool = False
     """An abort condition ended the run early: what came after it was not measured."""
     guest_seconds: float | None = None
+    branches: tuple[BranchResult, ...] = ()
+    """Of an experiment with branches: each one's own answer, the control's first."""
+    comparison: Comparison | None = None
+    """The same: how each branch differs from the control."""
     info: dict[str, Any] = Field(default_factory=dict)
+
+
+class BranchResult(Value):
+    """One fork of the same instant. `folder` is relative to the run's."""
+
+    name: str
+    result: Result
+    deviates: bool | None = None
+    """Whether it differs from the control by more than chance. None: that cannot be said, or it is the control."""
+    folder: str = ""
+
+    @property
+    def control(self) -> bool:
+        """Whether nothing was done to it."""
+        return self.name == CONTROL
+
+
+Result.model_rebuild()

@@ -27,7 +27,8 @@ def test_experiment_is_valid_and_says_what_it_expects(path):
     loaded = load_file(path)
     assert loaded.experiment.name == path.stem
     assert loaded.experiment.question.endswith("?")
-    assert loaded.experiment.prediction is not None
+    fates = [loaded.experiment.branch(branch.name) for branch in loaded.branches] or [loaded.experiment]
+    assert all(fate.prediction is not None for fate in fates)
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)

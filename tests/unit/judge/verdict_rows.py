@@ -216,6 +216,7 @@ ROWS_OF_THE_TABLE: dict[str, tuple[Callable[[], Run], Verdict, str]] = {
     "did not start again": (lambda: crash(what="not_booted"), FAILED, "not_booted"),
     # void
     "setup failed": (lambda: stopped("setup.1", "setup_failed"), VOID, "setup_failed"),
+    "no moment of a fork": (lambda: stopped("setup.1", "no_moment"), VOID, "no_moment"),
     "unsupported": (lambda: stopped("setup.1", "unsupported"), VOID, "unsupported"),
     "load failed": (lambda: stopped("before.web", "load_failed"), VOID, "load_failed"),
     "apply failed": (lambda: stopped("under.web", "apply_failed"), VOID, "apply_failed"),

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from stormcell.engine.load import disturbance
+from stormcell.engine.load import disturbance, load_mapping
+from stormcell.spec.branching import ForkMoment
 from stormcell.spec.campaign import Campaign, Find
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.probe import METRICS
@@ -28,7 +29,22 @@ def test_the_examples_are_valid():
 
 def test_every_field_of_an_experiment_is_shown():
     data = parse(EXPERIMENT, "page").data
-    assert set(data) == set(Experiment.model_fields) - {"stormcell", "cold_boot_within", "faults"}
+    assert set(data) == set(Experiment.model_fields) - {
+        *("stormcell", "cold_boot_within", "faults"),
+        *("branches", "moment"),  # docs/branches.md
+    }
+
+
+PARTED = (Path(__file__).parents[3] / "docs" / "branches.md").read_text()
+
+
+def test_the_branches_are_valid_and_every_form_of_a_moment_is_shown():
+    (example,) = re.findall(r"```yaml\n(.*?)```", PARTED, re.S)
+    assert set(load_mapping(parse(example, "page").data).experiment.branches or ()) == {"packet-loss", "full-disk"}
+    forms = [parse(f"s: {form}", "page").data["s"] for form in re.findall(r"^\| `(\{.*?\})` ", PARTED, re.M)]
+    shown = {field for form in forms for field in ForkMoment.model_validate(form).model_fields_set}
+    shown |= set(parse(example, "page").data["moment"])
+    assert shown == set(ForkMoment.model_fields)
 
 
 def test_every_metric_is_named():

@@ -153,6 +153,10 @@ def _check_search(campaign: LoadedCampaign, document: Document, home: Home | Non
     find = campaign.campaign.find
     assert find is not None
     where = document.where(("find",))
+    if campaign.cells[0].loaded.branches:
+        raise SpecError(
+            "find: an experiment with branches has no single fault whose parameter could be searched", where=where
+        )
     for end in find.ends:
         try:
             at_value(campaign, end.plain, end.text, home)
