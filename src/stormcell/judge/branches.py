@@ -136,9 +136,13 @@ def _sentence(branch: BranchResult, rows: Sequence[Difference]) -> str:
     telling = [row for row in mine if row.deviates]
     if telling:
         return f"{head}; it deviates from the control: {'; '.join(_difference(row) for row in telling)}"
+    if not mine:
+        return f"{head}; nothing was measured while its fault was in force, so that there is no comparison"
+    if not any(row.test for row in mine):
+        return f"{head}; nothing that it measured can be tested against the control"
     if branch.deviates is None:
-        few = f" ({mine[0].samples} against {mine[0].control_samples})" if mine else ""
-        return f"{head}; whether it deviates from the control cannot be said from so few samples{few}"
+        few = f"{mine[0].samples} against {mine[0].control_samples}"
+        return f"{head}; whether it deviates from the control cannot be said from so few samples ({few})"
     return f"{head}; no difference from the control was found"
 
 

@@ -13,7 +13,7 @@ from stormcell.judge.differences import differences
 from stormcell.spec.fault import Command
 from stormcell.spec.plan import ApplyStep, ForkStep, LoadStep, MarkStep, MomentStep, NeedsStep, Plan, Step, UndoStep
 from stormcell.spec.verdict import Result
-from tests.unit.judge.judge_story import SURVIVES, Story, guest_plan, receipt
+from tests.unit.judge.judge_story import SURVIVES, Story, crash_plan, guest_plan, receipt
 
 Samples = list[list[Any]]
 
@@ -145,6 +145,25 @@ def test_what_is_measured_once_is_shown_without_a_test():
     (row,) = [row for row in result.comparison.rows if row.probe == "rows"]
     assert (row.metric, row.test, row.deviates, row.difference) == ("number", "", None, 0.0)
     assert "measured once" in row.note
+
+
+def test_a_branch_that_measured_nothing_under_its_fault_is_not_compared():
+    plan = crash_plan().model_copy(update={"role": "branch"})
+    result = judged(control=told("control"), crash=Told(plan, Story(plan).whole().events, receipt(plan)))
+    assert result.verdict == "survived"
+    assert result.branches[1].deviates is None
+    assert "nothing was measured while its fault was in force" in result.reasons[0].text
+
+
+def test_numbers_alone_are_not_tested():
+    cases = {name: told(role) for name, role in (("control", "control"), ("one", "branch"))}
+    for name, each in cases.items():
+        steps = tuple(step for step in each.plan.steps if getattr(step, "probe", "rows") == "rows")
+        plan = each.plan.model_copy(update={"steps": steps})
+        cases[name] = Told(plan, Story(plan).whole().events, each.receipts)
+    result = judged(**cases)
+    assert result.branches[1].deviates is None
+    assert "nothing that it measured can be tested against the control" in result.reasons[0].text
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def judge_again(folder: Path, plan: Plan) -> Result:
     told: dict[str, Told] = {}
     for name in plan.branches:
         own = folder / FOLDER / name
-        if own.is_dir():
+        if (own / "plan.json").exists():  # else it was never begun
             told[name] = Told(read_plan(own), _events(own), read_receipts(own))
     return judge_branches(Told(plan, _events(folder)), told, _places(told))
 
