@@ -49,7 +49,7 @@ class Group(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # there is nobody to tell
+            _leads_nowhere()  # there is nobody to tell
             sys.exit(128 + signal.SIGPIPE)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -74,6 +74,7 @@ class Group(click.Group):
             say("interrupted")
             sys.exit(130)
         except OSError as error:
+            _let_go_of_output()
             report_error(
                 StormcellError(
                     f"{error.strerror or error}",
@@ -105,6 +106,18 @@ def _open_streams() -> None:
             setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115
 
 
+def _let_go_of_output() -> None:
+    """A standard output that takes nothing (a full disk) leads nowhere from here on: python would try again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _leads_nowhere()
+
+
+def _leads_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def _stop_as_one() -> None:
     """SIGTERM and SIGHUP end the work as Ctrl-C does: what had been started is released.
 
@@ -120,6 +133,9 @@ def _stop_as_one() -> None:
 def report_error(error: StormcellError) -> None:
     """On standard error for people; with `--json` on the command line also as JSON on standard output."""
     if "--json" in sys.argv:
-        emit_json(error.as_dict())
+        try:
+            emit_json(error.as_dict())
+        except OSError:
+            _leads_nowhere()
     label = click.style("error:", fg="red", bold=True) if colour(sys.stderr) else "error:"
     click.echo(f"{label} {safe(str(error))}", err=True)

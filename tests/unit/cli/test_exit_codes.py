@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,16 @@ def test_a_reader_that_left_is_no_verdict(arguments):
     finally:
         os.close(write)
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("arguments", [["faults"], ["faults", "--json"], ["schema"]])
+def test_an_output_that_takes_nothing_is_one_message(arguments):
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (3, 2), ended.stderr
+    assert ended.stderr.startswith("error: No space left on device")
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
