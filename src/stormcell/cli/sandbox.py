@@ -188,7 +188,7 @@ def list_command(as_json: bool) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("id", "template", "state", "age", "ttl left", "ports", "memory"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "id", overflow="fold")
     for row in found:
         state = f"{row.state}: {row.why}" if row.why else row.state
         ports = " ".join(f"{name}={port}" for name, port in row.ports.items())

@@ -43,7 +43,7 @@ def list_command(as_json: bool) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "digest", "template", "of", "size", "taken", "state"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for row in rows:
         if row["state"] == "ready":
             taken = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["created"]))

@@ -65,7 +65,7 @@ def list_command(as_json: bool) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("name", "digest", "state", "memory", "on disk", "acceleration", "built"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
     for entry in entries:
         state = f"{entry.state}: {entry.reason}" if entry.reason else entry.state
         on_disk = size_text(entry.bytes_on_disk // 2**20 * 2**20)
