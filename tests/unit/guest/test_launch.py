@@ -125,9 +125,10 @@ def test_hundreds_leave_nothing_behind(launcher: Launcher) -> None:
     for number in range(300):
         assert ended(launcher, "sh", "-c", f"exit {number % 100}")[0] == number % 100
     deadline = time.monotonic() + 20
-    while ours() != before and time.monotonic() < deadline:
+    while any(now > then for now, then in zip(ours(), before, strict=True)) and time.monotonic() < deadline:
         time.sleep(0.01)  # the last thread ends a moment after its child
-    assert ours() == before
+    fds, tasks = ours()
+    assert (fds, tasks <= before[1]) == (before[0], True)  # threads of other tests may end meanwhile
 
 
 def test_its_memory_is_kept_until_nobody_uses_it(launcher: Launcher) -> None:
