@@ -18,7 +18,7 @@ from stormcell.pytest_plugin.fixtures import (
     stormcell_template,
     stormcell_warmed,
 )
-from stormcell.pytest_plugin.settings import MARK, RUNS, VOID, Marks, short_names
+from stormcell.pytest_plugin.settings import MARK, RUNS, VOID, Marks, patience, short_names
 from stormcell.spec.errors import NotSurvived
 from stormcell.spec.witness import hearing
 
@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARK)
     if config.getini("stormcell_void") not in VOID:
         raise pytest.UsageError(f"stormcell_void is {' or '.join(VOID)}, not '{config.getini('stormcell_void')}'")
+    patience(config)
     if short_names(config):
         from stormcell.pytest_plugin import short
 
@@ -79,15 +80,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """A void run is a failure, or a skip where that was asked for."""
-    __tracebackhide__ = True
     try:
-        yield
+        return (yield)
     except NotSurvived as error:
-        if str(error.result.verdict) == "void" and Marks.of(item).void(item.config) == "skip":
-            pytest.skip(f"{error.what}; {error.folder}")
-        if getattr(error, "of_mark", False):
-            pytest.fail(str(error), pytrace=False)
-        raise
+        caught = error
+    if str(caught.result.verdict) == "void" and Marks.of(item).void(item.config) == "skip":
+        raise pytest.skip.Exception(f"{caught.what}; {caught.folder}", _use_item_location=True)
+    if caught.of_mark:
+        pytest.fail(str(caught), pytrace=False)
+    raise caught
 
 
 @pytest.hookimpl(wrapper=True)
@@ -114,10 +115,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """A worker of xdist ended."""
-    pid = (getattr(node, "workerinfo", None) or {}).get("pid")
-    if isinstance(pid, int):
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker of xdist ended, perhaps without the teardown of its fixtures."""
+    if error is not None:
         from stormcell.pytest_plugin.leftovers import collect
 
-        collect(node.config, pid)
+        collect(node.config)
