@@ -1,5 +1,6 @@
 """The plug-in as a project's own tests use it: with its entry point, in real machines, with xdist, and when killed."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stormcell.engine.api import judge_folder
+from stormcell.sandbox.templates import resolve
 from tests.e2e.stormcell_command import ROOT
 
 pytest_plugins = ["pytester"]
@@ -150,6 +152,42 @@ def test_what_a_failure_says(project, home):
     for item in properties:
         assert judge_folder(Path(item["value"])).verdict == item["name"].split()[1]
     assert left(home) == []
+
+
+@pytest.fixture(scope="module")
+def shop() -> Path:
+    """The example's folder, its template built."""
+    folder = ROOT / "examples" / "orders"
+    asyncio.run(resolve(str(folder / "template.yaml"), None))
+    return folder
+
+
+def test_the_example(project, home, shop):
+    done = project.runpytest_subprocess("-c", "/dev/null", "-k", "sells", str(shop / "test_shop.py"))
+    done.assert_outcomes(passed=1, deselected=3)
+    assert left(home) == []
+
+
+def test_a_failure_shows_the_services_logs(project, home, shop):
+    project.makeini(f"[pytest]\nstormcell_template = {shop / 'template.yaml'}\n")
+    project.makepyfile(
+        """
+        def test_it(sandbox):
+            sandbox.exec("echo the disk is on fire >>/run/stormcell/log/redis.log")
+            raise AssertionError
+        """
+    )
+    done = project.runpytest_subprocess()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*stormcell sandbox sc-*",
+            "services, the last 15 lines of each:",
+            "  ==> /run/stormcell/log/postgresql.log <==",
+            "*redis.log*",
+            "  the disk is on fire",
+        ]
+    )
 
 
 def test_a_worker_that_is_killed_leaves_no_machine(project, home):

@@ -1,5 +1,6 @@
 """What the README tells a stranger to type."""
 
+import os
 import re
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def test_the_commands_one_after_another(home, tmp_path):
     assert len(COMMANDS) >= 10
     for line in COMMANDS:
         program, *words = [sandbox if word == "ID" else word.replace("ID:", f"{sandbox}:") for word in line.split()]
+        if program == "pytest":
+            continue  # test_the_python_examples runs the file
         assert program == "stormcell"
         done = stormcell(*words, home=home, cwd=tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
@@ -39,19 +42,19 @@ def test_the_commands_one_after_another(home, tmp_path):
 @pytest.mark.parametrize("code", PYTHON)
 def test_the_python_examples(home, tmp_path, code):
     write_experiments(tmp_path)
-    (tmp_path / "example.py").write_text(code)
-    import os
-
+    name = re.match(r"# (test_\S+\.py)\n", code)
+    (tmp_path / (name[1] if name else "example.py")).write_text(code)
+    plugin = ["-m", "pytest", "-p", "stormcell.pytest_plugin", "--rootdir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, "example.py"],
+        [sys.executable, *plugin, name[1]] if name else [sys.executable, "example.py"],
         cwd=tmp_path,
-        env={**os.environ, "STORMCELL_HOME": str(home)},
+        env={**os.environ, "STORMCELL_HOME": str(home), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=250,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_command_is_in_the_readme():

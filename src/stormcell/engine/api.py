@@ -122,6 +122,7 @@ async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:
         folder.close()
         result = _concluded(branching.plan, branching.conclude)
         folder.save_result(result)
+        tell(result, folder.path)
     return Outcome(result, folder.path)
 
 
