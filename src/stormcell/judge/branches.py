@@ -25,6 +25,8 @@ from stormcell.spec.verdict import (
     Verdict,
 )
 
+MOST_NAMED = 2
+"""Differences in one sentence; the table has all."""
 LEARNT = (Verdict.SURVIVED, Verdict.FAILED)
 
 
@@ -135,7 +137,9 @@ def _sentence(branch: BranchResult, rows: Sequence[Difference]) -> str:
     mine = [row for row in rows if row.branch == branch.name]
     telling = [row for row in mine if row.deviates]
     if telling:
-        return f"{head}; it deviates from the control: {'; '.join(_difference(row) for row in telling)}"
+        more = f"; and {len(telling) - MOST_NAMED} more" if len(telling) > MOST_NAMED else ""
+        named = "; ".join(_difference(row) for row in telling[:MOST_NAMED])
+        return f"{head}; it deviates from the control: {named}{more}"
     if not mine:
         return f"{head}; nothing was measured while its fault was in force, so that there is no comparison"
     if not any(row.test for row in mine):

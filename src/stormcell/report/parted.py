@@ -30,7 +30,7 @@ def comparison(result: Result) -> Comparison | None:
         return None
     of = {branch.name: branch for branch in result.branches}
     return Comparison(
-        title="Branches of one instant",
+        title="Against the control",
         moment=words(result.comparison.moment, LINE),
         control=result.comparison.control,
         test=TEST.format(result.comparison.tests),
@@ -53,7 +53,7 @@ def _difference(row: found.Difference, branch: BranchResult) -> Difference:
         unit=unit,
         p=row.p,
         deviates=row.deviates,
-        samples=f"n = {row.control_samples} and {row.samples}",
+        samples=f"n = {row.samples} and {row.control_samples}",
         note=words(row.note, LINE),
     )
 
