@@ -103,9 +103,9 @@ def promised(home: Path) -> list[object]:
     return list(json.loads((home / "state" / "promises.json").read_text() or "[]"))
 
 
-def test_the_ladder_on_two_workers(project, home):
+def test_the_ladder_on_two_workers_with_machines_ready_ahead(project, home):
     project.makepyfile(test_one=LADDER, test_two=LADDER)
-    done = project.runpytest_subprocess("-n", "2", "--dist", "loadfile", "-q")
+    done = project.runpytest_subprocess("-n", "2", "--dist", "loadfile", "-q", "--stormcell-ready", "1")
     done.assert_outcomes(passed=6)
     assert left(home) == []
     assert promised(home) == []

@@ -18,7 +18,7 @@ from stormcell.pytest_plugin.fixtures import (
     stormcell_template,
     stormcell_warmed,
 )
-from stormcell.pytest_plugin.settings import MARK, RUNS, VOID, Marks, patience, short_names
+from stormcell.pytest_plugin.settings import MARK, RUNS, VOID, Marks, check, patience, ready_ahead, short_names
 from stormcell.spec.errors import NotSurvived
 from stormcell.spec.witness import hearing
 
@@ -43,6 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     what = "seconds to wait until the host has room for another machine"
     group.addoption("--stormcell-wait", type=float, metavar="SECONDS", help=f"{what} (default: 300)")
     parser.addini("stormcell_wait", what, default="300")
+    what = "machines that are restored, and processes that wait for forks, before a test asks"
+    group.addoption("--stormcell-ready", type=int, metavar="N", help=f"{what} (default: 0)")
+    parser.addini("stormcell_ready", what, default="0")
     what = "also offer the fixtures as template, sandbox, warmed, forked, outcome"
     parser.addini("stormcell_short_names", what, type="bool", default=True)
 
@@ -53,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getini("stormcell_void") not in VOID:
         raise pytest.UsageError(f"stormcell_void is {' or '.join(VOID)}, not '{config.getini('stormcell_void')}'")
     patience(config)
+    ready_ahead(config)
     if short_names(config):
         from stormcell.pytest_plugin import short
 
@@ -62,7 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A wrong mark is told before anything starts. Raises UsageError."""
     for item in items:
-        Marks.of(item)
+        check(item)
 
 
 @pytest.hookimpl(wrapper=True)

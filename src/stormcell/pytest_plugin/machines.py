@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from stormcell.sandbox.api import Sandbox
+from stormcell.sandbox.api import Pool, Sandbox
+from stormcell.template.model import Template
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,9 +17,11 @@ class Kept:
     what: str
     node: pytest.Item | pytest.Collector
     sandbox: Sandbox
-    services: tuple[str, ...]
+    template: Template | None = None
+    """None: it is a fork of a machine that no fixture of ours made."""
 
 
+_POOLS: pytest.StashKey[dict[tuple[str, str], Pool]] = pytest.StashKey()
 MACHINES: pytest.StashKey[list[Kept]] = pytest.StashKey()
 
 
@@ -29,3 +32,17 @@ def machines_of(item: pytest.Item) -> list[Kept]:
     asks = bool(named & {"warmed", "forked", "stormcell_warmed", "stormcell_forked"})
     kept_now = item.config.stash.get(MACHINES, [])
     return [kept for kept in kept_now if kept.node is item or (asks and kept.node in chain)]
+
+
+def pool_of(config: pytest.Config, template: Template, what: str, number: int) -> Pool | None:
+    """Of whole machines for `sandbox`, of processes for `forked`; closed when the tests are over. None for a 0."""
+    if number == 0:
+        return None
+    pools = config.stash.setdefault(_POOLS, {})
+    key = (template.digest, what)
+    if key not in pools:
+        whole = what == "sandbox"
+        pool = Pool(template, size=number if whole else 0, processes=0 if whole else number)
+        config.add_cleanup(pool.close)
+        pools[key] = pool.open()
+    return pools[key]

@@ -14,6 +14,7 @@ MARK = (
     "the machine of a test, faults around it, or an experiment that must survive"
 )
 VOID = ("fail", "skip")
+MOST_READY = 16
 VERDICTS = ("survived", "failed", "void", "unknown")
 RUNS: pytest.StashKey[list[tuple[Any, Path]]] = pytest.StashKey()
 """Every run that an item made: the Result and the folder."""
@@ -44,7 +45,7 @@ class Marks:
         """Raises UsageError for a mark that is wrong."""
         words: dict[str, Any] = {}
         for mark in reversed(list(node.iter_markers("stormcell"))):
-            _check(node, mark)
+            _check_words(node, mark)
             words.update(mark.kwargs)
         if "fault" in words and "faults" in words:
             raise _wrong(node, "one of 'fault' and 'faults', and only one")
@@ -92,14 +93,14 @@ class Marks:
         try:
             return parse(given, SECONDS, "a duration", "10m")
         except ValueError as error:
-            raise pytest.UsageError(f"stormcell(ttl=...): {error}") from error
+            raise pytest.UsageError(f"the mark stormcell(ttl=...): {error}") from error
 
     def void(self, config: pytest.Config) -> str:
         """`fail` or `skip`."""
         return str(self.words.get("void") or config.getoption("stormcell_void") or config.getini("stormcell_void"))
 
 
-def _check(node: pytest.Item | pytest.Collector, mark: pytest.Mark) -> None:
+def _check_words(node: pytest.Item | pytest.Collector, mark: pytest.Mark) -> None:
     if mark.args:
         raise _wrong(node, f"it takes keywords alone: {', '.join(_WANTED)}")
     for word, given in mark.kwargs.items():
@@ -114,6 +115,21 @@ def _check(node: pytest.Item | pytest.Collector, mark: pytest.Mark) -> None:
             raise _wrong(node, f"verdict is {_WANTED['verdict'][1]}, not {verdict!r}")
     if mark.kwargs.get("void", "fail") not in VOID:
         raise _wrong(node, f"void is {_WANTED['void'][1]}, not {mark.kwargs['void']!r}")
+
+
+def check(item: pytest.Item) -> None:
+    """All that can be said of an item's marks before it runs. Raises UsageError."""
+    marks = Marks.of(item)
+    if "ttl" in marks.words:
+        marks.ttl()
+    if marks.experiment is None and not marks.faults:
+        return
+    from unittest import TestCase
+
+    if not isinstance(item, pytest.Function) or (item.cls is not None and issubclass(item.cls, TestCase)):
+        raise _wrong(
+            item, "faults and experiments are for functions and methods that pytest calls; use stormcell.chaos"
+        )
 
 
 def _wrong(node: pytest.Item | pytest.Collector, what: str) -> pytest.UsageError:
@@ -141,6 +157,18 @@ def patience(config: pytest.Config) -> float:
         return float(given if given is not None else config.getini("stormcell_wait"))
     except ValueError as error:
         raise pytest.UsageError(f"stormcell_wait is a number of seconds: {error}") from error
+
+
+def ready_ahead(config: pytest.Config) -> int:
+    """How many machines are kept ready. Raises UsageError."""
+    given = config.getoption("stormcell_ready")
+    try:
+        number = int(given if given is not None else config.getini("stormcell_ready"))
+    except ValueError as error:
+        raise pytest.UsageError(f"stormcell_ready is a whole number: {error}") from error
+    if not 0 <= number <= MOST_READY:
+        raise pytest.UsageError(f"stormcell_ready is 0 to {MOST_READY}, not {number}")
+    return number
 
 
 def short_names(config: pytest.Config) -> bool:

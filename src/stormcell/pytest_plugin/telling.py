@@ -84,8 +84,8 @@ def _machine(kept: Kept) -> Iterator[str]:
         if console := kept.sandbox.console(TAIL).strip():
             yield f"console, the last {TAIL} lines:"
             yield from _indented(console)
-        if kept.services:
-            logs = [f"/run/stormcell/log/{name}.log" for name in kept.services]
+        if kept.template is not None and kept.template.services:
+            logs = [f"/run/stormcell/log/{name}.log" for name in kept.template.services]
             said = kept.sandbox.exec(["tail", "-v", "-n", str(TAIL), *logs], timeout=LOOK_S, max_output=1 << 20)
             yield f"services, the last {TAIL} lines of each:"
             yield from _indented(said.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 
 from stormcell.engine.api import Outcome, run
 from stormcell.engine.chaos import chaos
-from stormcell.pytest_plugin.machines import MACHINES, Kept
+from stormcell.pytest_plugin.machines import MACHINES, Kept, pool_of
 from stormcell.pytest_plugin.room import Room
-from stormcell.pytest_plugin.settings import Marks, beside, patience
+from stormcell.pytest_plugin.settings import Marks, beside, patience, ready_ahead
 from stormcell.sandbox.api import Sandbox
 from stormcell.sandbox.templates import resolve
 from stormcell.spec.errors import NotSurvived
@@ -65,17 +66,18 @@ def machine(request: pytest.FixtureRequest, what: str) -> Iterator[Sandbox]:
     named = beside(node, marks.template) if marks.template else request.getfixturevalue("stormcell_template")
     template = template_of(config, named)
     room, memory = _room(config), template.shape.memory_mib << 20
+    pool = pool_of(config, template, what, ready_ahead(config)) if what == "sandbox" else None
+    create = pool.create if pool else functools.partial(Sandbox.create, template)
     sandbox = room.make(
         memory,
-        lambda: Sandbox.create(
-            template,
+        lambda: create(
             ttl_seconds=marks.ttl(),
             open_ports=marks.ports,
             raw=bool(marks.words.get("raw", False)),
             metadata={"test": node.nodeid, "fixture": what},
         ),
     )
-    with _kept(config, room, Kept(what, node, sandbox, template.services)):
+    with _kept(config, room, Kept(what, node, sandbox, template)):
         for command in marks.setup:
             sandbox.exec(command, check=True)
         yield sandbox
@@ -91,12 +93,14 @@ def fork(request: pytest.FixtureRequest, name: str, warmed: object) -> Iterator[
         )
     node, config = request.node, request.config
     kept = next((kept for kept in config.stash.get(MACHINES, []) if kept.sandbox is warmed), None)
+    if kept is not None and kept.template is not None:
+        pool_of(config, kept.template, "forked", ready_ahead(config))  # a fork finds its processes by itself
     room = _room(config)
     ttl = Marks.of(node).ttl() if "ttl" in Marks.of(node).words else None
     child = room.make(
         0, lambda: warmed.fork(ttl_seconds=ttl, metadata={"test": node.nodeid, "fixture": "forked"})
     )  # fmt: skip
-    with _kept(config, room, Kept("forked", node, child, kept.services if kept else ())):
+    with _kept(config, room, Kept("forked", node, child, kept.template if kept else None)):
         yield child
 
 

@@ -74,6 +74,31 @@ def test_a_wrong_mark_is_one_clear_error_before_any_test(pytester, mark, said):
     assert "passed" not in done.stdout.str()
 
 
+def test_a_duration_that_is_none_is_told_before_any_test(pytester):
+    pytester.makepyfile("import pytest\n@pytest.mark.stormcell(ttl='soon')\ndef test_it(): ...")
+    done = pytester.runpytest_inprocess(*PLUGIN)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: the mark stormcell(ttl=...): 'soon' is not a duration*"])
+
+
+def test_a_fault_that_would_be_forgotten_is_refused(pytester):
+    """Nobody could put it in force around a method that unittest calls."""
+    pytester.makepyfile(
+        """
+        import unittest
+        import pytest
+        class TestIt(unittest.TestCase):
+            @pytest.mark.stormcell(fault={"kind": "net.delay", "device": "lo", "delay": "5ms"})
+            def test_it(self): ...
+        """
+    )
+    done = pytester.runpytest_inprocess(*PLUGIN)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(
+        ["ERROR: *TestIt::test_it: the mark stormcell: faults and experiments are for functions*"]
+    )
+
+
 def test_the_nearest_mark_counts_word_by_word(pytester):
     items = pytester.getitems(
         """
@@ -152,6 +177,7 @@ def test_a_fault_needs_a_machine(pytester):
     ("ini", "said"),
     [
         ("stormcell_void = ignore", "*stormcell_void is fail or skip, not 'ignore'*"),
+        ("stormcell_ready = 99", "*stormcell_ready is 0 to 16, not 99*"),
         ("stormcell_wait = soon", "*stormcell_wait is a number of seconds*"),
     ],
 )
