@@ -58,7 +58,8 @@ def _survived(case: Case) -> Reason:
     names = ", ".join(sorted({m.step.probe for m in case.phase("under", "recovery")}))
     if case.plan.role == "control":
         return Reason(code="survived", text=f"every bound held, and nothing was done ({names})")
-    when = "under the fault and after it" if case.phase("under") else "after the fault"
+    phases = [("under", "under the fault"), ("recovery", "after it" if case.phase("under") else "after the fault")]
+    when = " and ".join(words for phase, words in phases if case.phase(phase))
     return Reason(code="survived", text=f"every bound held {when} ({names}); {acted}")
 
 
