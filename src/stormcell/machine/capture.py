@@ -55,6 +55,7 @@ async def capture(
         undo.callback(room.close)
         taking = asyncio.create_task(asyncio.to_thread(room.take))
         try:
+            await _let_go(monitor, node)  # of a capture that was cut off between the adding and its use
             await monitor.execute("blockdev-add", overlay_node(node, overlay) | {"backing": None})
         finally:
             await to_the_end(taking)

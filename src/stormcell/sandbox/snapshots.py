@@ -8,12 +8,15 @@ stands on but the template's, which has a manifest of its own; all are read agai
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import hashlib
 import json
 import re
+import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,7 @@ from stormcell.sandbox.hostclock import ProcessRef, boot_id
 from stormcell.sandbox.link import Link, to_the_end
 from stormcell.sandbox.origin import Origin, memory_file
 from stormcell.sandbox.record import Record, checked_metadata
-from stormcell.spec.errors import SnapshotBroken, SnapshotNotFound, SpecError
+from stormcell.spec.errors import HostError, SnapshotBroken, SnapshotNotFound, SpecError
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.value import nearest
 from stormcell.template.store import Store
@@ -79,12 +82,10 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
     notes = checked_metadata(metadata)
     final = folder_of(home) / checked_name(name)
     if final.exists():
-        raise SpecError(
-            f"there is a snapshot '{name}' already", where=str(final), remedy=f"stormcell snapshot rm {name}"
-        )
+        raise _name_taken(final)
     template = Store(home).open(record.template)
     here = ProcessRef.here()
-    new = private_folder(folder_of(home)) / f".new-{name}-{here.pid}-{here.start_time}"
+    new = private_folder(folder_of(home)) / f".new-{name}-{secrets.token_hex(4)}-{here.pid}-{here.start_time}"
     async with link.activity.work(), layers.held(home.state), alone(link.folder):
         record = latest(record, link.folder)
         try:
@@ -111,7 +112,7 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
                     "connected": list(frozen.capture.connected),
                     "runs": [list(run) for run in frozen.capture.pages.runs],
                 }
-                with writing("the snapshot cannot be written", new):
+                with _alone_named(final), writing("the snapshot cannot be written", new):
                     await asyncio.to_thread(_write, home, new, final, about, frozen.capture.pages)
             finally:
                 frozen.capture.pages.close()
@@ -120,6 +121,23 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
             await to_the_end(asyncio.to_thread(shutil.rmtree, new, ignore_errors=True))
             raise
     return read(home, name)
+
+
+def _name_taken(final: Path) -> SpecError:
+    return SpecError(
+        f"there is a snapshot '{final.name}' already", where=str(final), remedy=f"stormcell snapshot rm {final.name}"
+    )
+
+
+@contextlib.contextmanager
+def _alone_named(final: Path) -> Iterator[None]:
+    """Of several that take one name at once the first has it, and the others say so."""
+    try:
+        yield
+    except HostError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _name_taken(final) from error
+        raise
 
 
 def _write(home: Home, new: Path, final: Path, about: dict[str, Any], pages: Pages) -> None:
@@ -271,7 +289,7 @@ def remove(home: Home, name: str) -> Path:
     if not folder.is_dir():
         raise SnapshotNotFound(f"there is no snapshot '{name}'; {nearest(name, names(home))}", where=str(folder.parent))
     here = ProcessRef.here()
-    gone = folder.with_name(f".new-{name}-{here.pid}-{here.start_time}")
+    gone = folder.with_name(f".new-{name}-{secrets.token_hex(4)}-{here.pid}-{here.start_time}")
     folder.rename(gone)
     shutil.rmtree(gone)
     layers.collect(home.state)

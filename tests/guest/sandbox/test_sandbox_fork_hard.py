@@ -10,9 +10,11 @@ import time
 import pytest
 
 from stormcell import Sandbox
+from stormcell.machine.qmp import Monitor
 from stormcell.sandbox import gc, layers
 from stormcell.sandbox.bridge import Bridge
 from stormcell.sandbox.record import Record
+from stormcell.spec.errors import MachineError
 
 WRITER = """
 import hashlib, os, sys, threading, time
@@ -105,6 +107,7 @@ def test_a_fault_in_force_is_in_force_in_the_child(parent):
 OTHER = """
 import sys
 from stormcell import Sandbox
+from stormcell.machine.qmp import Monitor
 child = Sandbox.attach(sys.argv[1]).fork()
 print(child.exec("cat /root/file").text.strip(), flush=True)
 child.kill()
@@ -136,6 +139,7 @@ def test_two_forks_at_once_wait_for_each_other(parent):
 FULL = """
 import os, sys
 from stormcell import Sandbox
+from stormcell.machine.qmp import Monitor
 from stormcell.sandbox import admission, layers
 from stormcell.spec.errors import NoSpace, StormcellError
 from stormcell.spec.home import Home
@@ -245,3 +249,21 @@ def test_killed_at_any_step_the_parent_goes_on_and_gc_takes_the_rest(home, templ
         boot_again(parent)
         assert parent.exec("cat /root/file").text == f"{len(PLACES)}\n"
     assert list(layers.folder_of(home.state).iterdir()) == []
+
+
+def test_cut_off_while_its_disk_is_being_made_it_can_be_forked_again(home, template, monkeypatch):
+    real = Monitor.execute
+
+    async def cut_off(self, command, *arguments, **named):
+        answer = await real(self, command, *arguments, **named)
+        if command == "blockdev-add":  # QEMU has the node; who asked for it is gone, as after Ctrl-C
+            raise MachineError("cut off")
+        return answer
+
+    with Sandbox.create(template, ttl_seconds=300) as parent:
+        with monkeypatch.context() as patched:
+            patched.setattr(Monitor, "execute", cut_off)
+            with pytest.raises(MachineError, match="cut off"):
+                parent.snapshot("never")
+        with parent.fork() as child:
+            assert child.exec("echo on").text == "on\n"

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -112,3 +113,11 @@ def test_names_are_checked_and_never_taken_twice(parent):
         parent.snapshot("once")
     with pytest.raises(SnapshotNotFound, match="did you mean 'once'"):
         Sandbox.restore("onec")
+
+
+def test_of_two_that_take_one_name_at_once_the_second_hears_that_it_is_taken(parent, home, template):
+    with Sandbox.create(template, ttl_seconds=300) as other, ThreadPoolExecutor(2) as pool:
+        tries = [pool.submit(each.snapshot, "same") for each in (parent, other)]
+        refused = [error for each in tries if (error := each.exception())]
+    assert [(type(error), "already" in str(error)) for error in refused] == [(SpecError, True)], refused
+    assert snapshots.names(home) == ["same"]
