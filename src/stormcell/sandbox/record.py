@@ -130,6 +130,8 @@ def _plain_name(text: Any) -> str:
 
 def checked_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     """Text to text, at most 64 keys and 64 KiB in all. Raises SpecError."""
+    if not isinstance(metadata, Mapping | None):
+        raise SpecError(f"metadata {metadata!r} is no mapping", rule="text to text", remedy="write {'key': 'value'}")
     pairs = dict(metadata or {})
     total = 0
     for key, value in pairs.items():

@@ -307,7 +307,7 @@ def unfinished(home: Home) -> list[Path]:
 
 def checked_name(name: str) -> str:
     """Raises SpecError."""
-    if not NAME.match(name):
+    if not isinstance(name, str) or not NAME.match(name):
         raise SpecError(
             f"'{name}' cannot name a snapshot", rule="a-z 0-9 first, then also . _ -, at most 63 characters"
         )

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.record import ID, Record, RecordTorn, checked_metadata, checked_ports, checked_ttl, new_id
+from stormcell.sandbox.snapshots import checked_name
 from stormcell.spec.errors import SpecError
 
 
@@ -107,3 +108,15 @@ def test_bad_ports_are_refused(ports):
 def test_bad_ttls_are_refused(ttl):
     with pytest.raises(SpecError):
         checked_ttl(ttl)
+
+
+@pytest.mark.parametrize("metadata", ["text", 7, [("a", "b")]])
+def test_what_is_no_mapping_is_no_metadata(metadata):
+    with pytest.raises(SpecError, match="no mapping"):
+        checked_metadata(metadata)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"moment"])
+def test_what_is_no_text_names_no_snapshot(name):
+    with pytest.raises(SpecError, match="cannot name a snapshot"):
+        checked_name(name)
