@@ -26,6 +26,7 @@ from typing import IO, Any, TypeVar
 from pydantic import ValidationError
 
 from stormcell.spec.errors import NoPermission, NoSpace, SpecError
+from stormcell.spec.files import read_regular
 from stormcell.spec.home import private_folder
 from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
@@ -133,7 +134,7 @@ def read_experiment(folder: Path) -> dict[str, Any]:
 
 def _read(path: Path, read: Callable[[Any], T]) -> T:
     try:
-        return read(json.loads(path.read_text()))
+        return read(json.loads(read_regular(path)))
     except OSError as error:
         raise SpecError(
             f"this is no run's folder: {path.name} cannot be read ({error.strerror})",

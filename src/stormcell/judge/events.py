@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stormcell.spec.errors import SpecError
+from stormcell.spec.files import read_regular
 
 MALFORMED = "malformed"
 """The event that stands for a line which is none; the judge answers `unknown` and names the line."""
@@ -20,7 +21,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     event becomes `{"event": "malformed", "on": "host", "line": N, "text": why}`.
     """
     try:
-        raw = path.read_bytes()
+        raw = read_regular(path)
     except OSError as error:
         raise SpecError(
             f"the run's events cannot be read ({error.strerror})",

@@ -16,6 +16,7 @@ from stormcell.report.evidence import Why
 from stormcell.report.model import ORDER, Brief, Campaign, Run
 from stormcell.report.words import LINE, NAME, TEXT, plain, words
 from stormcell.spec.errors import StormcellError
+from stormcell.spec.files import read_regular
 from stormcell.spec.matrix import CampaignResult, CellResult, Proportion, RunLine, SearchResult, Summary
 from stormcell.spec.matrix import Comparison as Compared
 
@@ -35,7 +36,7 @@ def is_campaign(folder: Path) -> bool:
 def load_campaign(folder: Path, load_run: Callable[[Path], Run]) -> Campaign:
     """Its result, computed from the ledger when it never came to one. Raises StormcellError."""
     try:
-        result = CampaignResult.model_validate(json.loads((folder / "result.json").read_text()))
+        result = CampaignResult.model_validate(json.loads(read_regular(folder / "result.json")))
     except (OSError, ValueError):
         result = gathered(folder, {"stopped": STOPPED})
     chosen = _in_full(result, load_run)

@@ -24,7 +24,7 @@ from stormcell.machine.capture import Capture
 from stormcell.machine.disk import copy_overlay, writing
 from stormcell.machine.durable import lock
 from stormcell.machine.machine import Machine
-from stormcell.sandbox import admission, flattening, layers
+from stormcell.sandbox import admission, flattening, layers, lease
 from stormcell.sandbox.link import Link, to_the_end
 from stormcell.sandbox.making import Made, Mark, Wishes, begin, go_on, start_ahead, undone_unless_made
 from stormcell.sandbox.origin import Origin, freeze_disk, memory_file, next_disk
@@ -167,7 +167,10 @@ class Nursery:
             for index, (folder, machine) in enumerate(self._waiting)
         ]
         try:
-            return list(await asyncio.gather(*tasks))
+            made = list(await asyncio.gather(*tasks))
+            for each in made:
+                lease.renew(each.folder, self._wishes.ttl_seconds)
+            return made
         except BaseException:
             for task in tasks:
                 task.cancel()

@@ -27,6 +27,8 @@ from stormcell.sandbox.survey import making_name
 from stormcell.spec.home import Home, private_folder
 from stormcell.template.model import Template
 
+MAKING_S = 300.0
+"""The lease of what is being made, however short its ttl, which begins when it and its siblings are there."""
 RESUME_S = 60.0
 """For the guest's acknowledgement; on a quiet host it takes milliseconds."""
 
@@ -90,7 +92,7 @@ def begin(
     with writing("the sandbox's folder cannot be made", making):
         making.mkdir(mode=0o700)
         try:
-            lease.begin(making, wishes.ttl_seconds)
+            lease.begin(making, max(wishes.ttl_seconds, MAKING_S))
             Record(
                 id=name,
                 template=template.digest,

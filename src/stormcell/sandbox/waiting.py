@@ -26,7 +26,7 @@ from stormcell.machine.disk import writing
 from stormcell.machine.machine import Machine
 from stormcell.sandbox import layers, lease
 from stormcell.sandbox.hostclock import ProcessRef
-from stormcell.sandbox.making import Made, Mark, Wishes, begin, start_ahead, undone_unless_made, wake
+from stormcell.sandbox.making import MAKING_S, Made, Mark, Wishes, begin, start_ahead, undone_unless_made, wake
 from stormcell.sandbox.origin import Origin
 from stormcell.sandbox.record import Record
 from stormcell.sandbox.removal import remove
@@ -61,7 +61,7 @@ class Bare:
 
         Raises SandboxNotFound when a remover was first, MachineError, MachineDied.
         """
-        lease.renew(self.folder, wishes.ttl_seconds)
+        lease.renew(self.folder, max(wishes.ttl_seconds, MAKING_S))
         record = _asked_for(self.record, wishes, state="creating", layers=over, parent=parent)
         with writing("the sandbox's record cannot be written", self.folder):
             record.write(self.folder)

@@ -271,3 +271,11 @@ def test_pause_and_resume_keep_every_byte(parent):
         parent.pause()
         parent.resume()
     assert parent.exec("sha256sum < /dev/shm/random").text == made
+
+
+def test_a_short_ttl_begins_when_all_children_are_there(parent, eventually):
+    children = parent.fork(8, ttl_seconds=1)
+    assert all(child.folder.exists() for child in children)
+    assert eventually(lambda: not any(child.folder.exists() for child in children))
+    for child in children:
+        child.kill()

@@ -21,6 +21,7 @@ from typing import Any
 from stormcell.engine.campaigns.load import LoadedCampaign, load_campaign, repeated
 from stormcell.machine.durable import write_atomically
 from stormcell.spec.errors import NoPermission, NoSpace, SpecError, TemplateError
+from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.matrix import CampaignResult
 from stormcell.spec.yamlfile import Document
@@ -106,7 +107,7 @@ def reopen(path: Path, home: Home) -> Kept:
     """A campaign that was begun. Raises SpecError for what is no campaign's folder."""
     file = path / "spec.json"
     try:
-        spec = json.loads(file.read_text())
+        spec = json.loads(read_regular(file))
         data, seed, folder = dict(spec["campaign"]), int(spec["seed"]), Path(spec["folder"])
         templates = {str(name): str(digest) for name, digest in spec["templates"].items()}
         experiments = list(spec["experiments"])
