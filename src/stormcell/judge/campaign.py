@@ -68,7 +68,8 @@ def _by_verdict(cells: Sequence[CellResult]) -> Iterator[tuple[str, str]]:
     for verdict in (Verdict.FAILED, Verdict.UNKNOWN, Verdict.VOID, Verdict.SURVIVED):
         of_it = [cell for cell in cells if cell.verdict is verdict]
         if of_it:
-            runs = sum(cell.counts[verdict.value] for cell in of_it)
+            mine = (verdict.value, "lost") if verdict is Verdict.UNKNOWN else (verdict.value,)
+            runs = sum(cell.counts[name] for cell in of_it for name in mine)
             of = sum(len(cell.runs) for cell in of_it)
             yield verdict.value, f"{verdict.value}: {len(of_it)} of {len(cells)} cells, {runs} of their {of} runs"
 

@@ -99,7 +99,9 @@ def test_a_difference_is_told_from_chance_and_from_too_few_runs():
 def test_the_verdict_of_a_campaign_is_its_worst_cell_and_what_is_missing_is_unknown():
     assert whole(many(4, 0), many(4, 1)).verdict is Verdict.FAILED
     assert whole(many(4, 0), many(4, 0, void=1)).verdict is Verdict.VOID
-    assert whole(many(4, 0, lost=1)).verdict is Verdict.UNKNOWN
+    lost = whole(many(4, 0, lost=1))
+    assert lost.verdict is Verdict.UNKNOWN
+    assert "unknown: 1 of 1 cells, 1 of their 5 runs" in [reason.text for reason in lost.reasons]
     unfinished = cells.cell("x", "d", {}, [], [run(1, Verdict.SURVIVED), run(2, None, "unfinished")])
     result = campaign("sweep", "?", [], [unfinished], info={"stopped": "interrupted"})
     assert result.verdict is Verdict.UNKNOWN and not result.complete
