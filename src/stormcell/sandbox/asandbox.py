@@ -185,8 +185,7 @@ class AsyncSandbox:
         number = 1 if count is None else count
         given = self.record.ttl_seconds if ttl_seconds is None else ttl_seconds
         wishes = Wishes.checked(given, metadata, self.record.open_ports, raw, detached)
-        if self._link.gone:
-            raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
+        self._link.check()
         try:
             made = await forking.fork(self._link, self.record, number, wishes, mark)
         finally:
@@ -199,8 +198,7 @@ class AsyncSandbox:
 
         Raises SpecError (no name, or taken), HostError, NoSpace, MachineError; a failure leaves nothing.
         """
-        if self._link.gone:
-            raise SandboxNotFound(f"the sandbox is gone: {self._link.gone}", where=self.id)
+        self._link.check()
         try:
             return await snapshots.save(self._link, self.record, name, metadata)
         finally:
@@ -297,6 +295,7 @@ class AsyncSandbox:
 
     async def power_cut(self) -> ExitEvidence:
         """End the machine at once, as a power cut does: what the guest had not written out is lost. Its files stay."""
+        self._link.check()
         self._link.activity.touch()
         return await self._link.machine.kill()
 
@@ -322,6 +321,7 @@ class AsyncSandbox:
 
     async def close(self) -> None:
         """Let go without killing it; it lives until its ttl. Commands that this object still runs are killed."""
+        self._link.closed = True
         await self._link.let_go()
 
     async def __aenter__(self) -> Self:

@@ -25,6 +25,8 @@ async def end(link: Link, reason: str) -> KillEvidence:
         return already_gone(folder.name, folder)
     lease.claim(folder, reason, only_overdue=False)
     link.gone = reason
+    if link.closed:
+        return await end_by_id(folder.name, reason)
     exit_ = await link.machine.kill()
     link.last_console = link.machine.console_tail(200)
     await link.let_go()

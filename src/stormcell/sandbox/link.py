@@ -34,7 +34,17 @@ class Link:
         self._channel = channel
         self._connecting = asyncio.Lock()
         self.gone = ""
+        self.closed = False
         self.last_console = ""
+
+    def check(self) -> None:
+        """Whether it can be used. Raises SandboxNotFound when it is gone, SandboxError when this end was let go."""
+        if self.gone:
+            raise SandboxNotFound(f"the sandbox is gone: {self.gone}", where=self.folder.name)
+        if self.closed:
+            raise SandboxError(
+                "this object has let go of the sandbox", where=self.folder.name, remedy="attach to it again by its id"
+            )
 
     @property
     def paused(self) -> bool:
@@ -48,8 +58,7 @@ class Link:
         Raises SandboxNotFound when the sandbox is gone, MachineDied when its guest ended, SandboxError while it is
         paused; OutcomeUnknown of the work itself gets the reason and the console's last words.
         """
-        if self.gone:
-            raise SandboxNotFound(f"the sandbox is gone: {self.gone}", where=self.folder.name)
+        self.check()
         async with self.activity.work():
             if self.paused:
                 raise SandboxError(

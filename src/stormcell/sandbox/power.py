@@ -20,6 +20,7 @@ from stormcell.template.store import Store
 
 async def pause(link: Link) -> None:
     """Stop the guest. A mark in its folder tells other processes why it does not answer."""
+    link.check()
     link.activity.touch()
     (link.folder / "paused").touch(mode=0o600)
     await link.machine.pause()
@@ -27,6 +28,7 @@ async def pause(link: Link) -> None:
 
 async def resume(link: Link) -> None:
     """Let it go on; harmless when it runs."""
+    link.check()
     link.activity.touch()
     await link.machine.cont()
     (link.folder / "paused").unlink(missing_ok=True)

@@ -303,3 +303,17 @@ def test_the_host_is_as_it_was(home, template):
         sbx.exec("date -s 2001-01-01; hostname other; ip link set eth0 down; mount -t tmpfs none /mnt", check=True)
     assert host() == before
     assert abs(time.time() - time.monotonic() - clock) < 5
+
+
+def test_what_was_let_go_can_still_be_killed_and_nothing_else(home, template):
+    made = Sandbox.create(template)
+    record = Record.read(made.folder)
+    assert record is not None and record.machine is not None
+    made.close()
+    for use in (lambda: made.exec("true"), made.fork, lambda: made.snapshot("x"), made.pause):
+        with pytest.raises(SandboxError, match="has let go"):
+            use()
+    assert made.kill().complete
+    assert not record.machine.alive()
+    assert not made.folder.exists()
+    assert made.kill().already_gone
