@@ -8,5 +8,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("stormcell", deadline=None, suppress_health_check=(HealthCheck.too_slow,))
 settings.load_profile("stormcell")
 
-# a shell that starts the tests in the background lets them ignore SIGINT, and every program they start as well
+# a shell that starts the tests in the background lets them ignore SIGINT and SIGQUIT, nohup SIGHUP, and every program
+# that they start as well
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -1,5 +1,6 @@
 """What the README tells a stranger to type."""
 
+import json
 import os
 import re
 import subprocess
@@ -36,7 +37,10 @@ def test_the_commands_one_after_another(home, tmp_path):
         done = stormcell(*words, home=home, cwd=tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         if words[:2] == ["sandbox", "create"]:
-            sandbox = done.stdout.strip()
+            sandbox = done.stdout.split()[0]
+    left = [row["id"] for row in json.loads(stormcell("sandbox", "list", "--json", home=home).stdout)]
+    assert len(left) >= 2, "the forks, which live until their ttl"
+    assert stormcell("sandbox", "kill", *left, home=home).returncode == 0
 
 
 @pytest.mark.parametrize("code", PYTHON)

@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from stormcell.engine.api import judge_folder
+from stormcell.spec.errors import SpecError
 from tests.guest.engine.conftest import PROBE, codes
 
 SERVER = {
@@ -122,10 +125,9 @@ def test_void_when_the_place_of_the_fault_is_taken_and_it_stays(outcome_of):
     assert codes(outcome)[0] in ("apply_failed", "not_in_force")
 
 
-def test_void_when_pid_1_was_to_be_killed_from_inside(outcome_of):
-    outcome = outcome_of({"kind": "process.kill", "pid": 1})
-    assert outcome.verdict == "void"
-    assert codes(outcome)[0] == "never_acted"
+def test_that_pid_1_is_to_be_killed_is_refused_before_anything_starts(outcome_of):
+    with pytest.raises(SpecError, match="process 1 is the guest's init"):
+        outcome_of({"kind": "process.kill", "pid": 1})
 
 
 def test_void_when_there_is_nobody_to_kill(outcome_of):

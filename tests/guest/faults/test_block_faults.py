@@ -220,7 +220,7 @@ def test_what_is_on_no_volume_is_refused(bench, path, why):
 def test_two_faults_do_not_swap_the_same_table(bench):
     bench.run("stormcell-guest block act first /srv/data 100 keep 0 0 delay '@disk 20 @disk 20'")
     trial = bench.attempt({"kind": "block.error", "path": FILE})
-    assert "another fault (delay) is on the device" in trial.stop
+    assert "is already changed by the fault 'first'" in trial.stop
     assert shown(bench)["table"][0][2] == "delay"
     bench.run("stormcell-guest block heal first; stormcell-guest block heal first")
     healthy(bench)

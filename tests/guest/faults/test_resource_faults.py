@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from stormcell.spec.errors import SpecError
+
 GROUP = "/sys/fs/cgroup/services/victim"
 JOIN = (
     f"mkdir -p {GROUP}; echo '+memory +cpu' > /sys/fs/cgroup/services/cgroup.subtree_control; "
@@ -132,13 +134,10 @@ def test_a_signal_that_is_heeded_late_or_never(bench):
 
 
 def test_kill_9_of_init_is_ignored_by_the_kernel(bench):
-    """Everybody's tool reports this as success."""
-    trial = bench.attempt({"kind": "process.kill", "pid": 1}, under=["kill -9 1; echo exit $?; cat /proc/1/comm"])
-    assert trial.receipt.apply_ok
-    assert trial.receipt.in_force
-    assert trial.acted == 0
-    assert trial.said[0].startswith("exit 0\n")
-    assert any("the kernel ignores" in note for note in trial.receipt.notes)
+    """Everybody's tool reports this as success; ours refuses to try."""
+    with pytest.raises(SpecError, match="process 1 is the guest's init"):
+        bench.attempt({"kind": "process.kill", "pid": 1})
+    assert bench.run("kill -9 1; echo exit $?; cat /proc/1/comm").startswith("exit 0\n")
 
 
 def test_by_name_neither_the_runner_nor_the_agent_is_hit(bench):

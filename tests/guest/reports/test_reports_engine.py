@@ -122,7 +122,9 @@ def test_39_no_ttl_locks_everybody_out(way: str, outcome_of: Any, injection: Inj
         probe = {**PROBE, "command": {"run": "ping -c 1 -W 1 10.0.2.2; true"}}
         assert verdict_of(outcome_of(fault, probe)) == ("failed", "not_recovered")
     else:
-        injection.begin({"kind": "net.loss", "device": ["eth0", "lo"], "loss": "100%"}, ttl="5s")
+        loss = {"kind": "net.loss", "device": ["eth0", "lo"], "loss": "100%"}
+        pid = injection.begin(loss, hold="3s", ttl="15s")
+        injection.run(f"kill -STOP {pid}")  # it will not undo anything
         assert not injection.until("ping -c 1 -W 1 127.0.0.1 >/dev/null", 0.1)
         assert injection.until("ping -c 1 -W 1 127.0.0.1 >/dev/null && ping -c 1 -W 1 10.0.2.2 >/dev/null")
         (done,) = json.loads(injection.run("stormcell-guest watchdog"))["recovered"]
@@ -172,8 +174,8 @@ def test_58_schedules_overlap_skip_or_run_twice(way: str, outcome_of: Any) -> No
         with pytest.raises(SpecError, match="do not fit"):
             outcome_of({**DELAY, "schedule": {"random": {"within": "20s", "lasts": "3s", "times": 10}}}, PING)
         return
-    schedule = {"random": {"within": "3s", "lasts": "400ms", "times": 4}}
-    outcome = outcome_of({**DELAY, "schedule": schedule}, {**PING, "command": {"run": "ping -c 15 -i 0.2 127.0.0.1"}})
+    schedule = {"random": {"within": "6s", "lasts": "400ms", "times": 4}}
+    outcome = outcome_of({**DELAY, "schedule": schedule}, {**PING, "command": {"run": "ping -c 33 -i 0.2 127.0.0.1"}})
     lines = (outcome.folder / "events.jsonl").read_text().splitlines()
     turns = [event for event in map(json.loads, lines) if event["event"] == "moment"]
     assert [turn["do"] for turn in turns] == ["apply", "undo"] * 4  # never two at once, none skipped
