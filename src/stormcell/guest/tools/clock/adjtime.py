@@ -6,7 +6,7 @@ import ctypes
 import os
 
 SET_FREQUENCY, SET_STATUS, SET_TAI, SET_TICK = 0x0002, 0x0010, 0x0080, 0x4000
-INSERT, DELETE = 0x0010, 0x0020
+LOOP, INSERT, DELETE = 0x0001, 0x0010, 0x0020
 STATES = ("ok", "insert", "delete", "in leap second", "leap second happened", "not synchronised")
 TICK_PPM = 100
 """One unit of `tick` (1 us of 10,000) is a hundred parts in a million."""
@@ -66,6 +66,18 @@ def set_leap(flag: int, status: int) -> None:
     """Plan a leap second for the end of this UTC day, or with 0 none. The other bits of `status` are kept."""
     writable = status & ~(INSERT | DELETE) & 0x00FF
     call(modes=SET_STATUS, status=writable | flag)
+
+
+def forget_leap(status: int) -> None:
+    """End what is left of an earlier leap second, for until then the kernel plans no other.
+
+    It remembers one that is over until a second has begun without a flag (TIME_WAIT in second_overflow,
+    kernel/time/ntp.c), and forgets it at once when the phase-locked loop is switched off (process_adj_status). A loop
+    that somebody uses is left alone.
+    """
+    if not status & LOOP:
+        for loop in (LOOP, 0):
+            call(modes=SET_STATUS, status=status & ~(INSERT | DELETE) & 0x00FF | loop)
 
 
 def set_tai(seconds: int) -> None:

@@ -205,6 +205,7 @@ def leap(name: str, kind: str, lead: str) -> dict[str, int | str]:
     now = time.clock_gettime_ns(time.CLOCK_REALTIME)
     midnight = (now // (DAY_S * 10**9) + 1) * DAY_S * 10**9
     status = int(adjtime.shown()["status"])
+    adjtime.forget_leap(status)
     # a jump forgets a planned leap second (ntp_clear in the kernel), so the flag comes after it
     acted_at = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     _set(midnight - round(float(lead) * 1e9) - acted_at)
