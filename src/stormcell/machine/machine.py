@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -76,14 +77,9 @@ class Machine:
         if state is None:
             return await cls._launched(spec, folder, incoming=False)
         machine = await cls.ahead(spec, folder)
-        try:
+        async with machine._or_given_up():
             await machine.load(spec.disk, state)
             await machine.cont()
-        except BaseException as error:
-            await machine.given_up()
-            if (explained := machine.explained(error)) is not error:
-                raise explained from error
-            raise
         return machine
 
     @classmethod
@@ -99,17 +95,23 @@ class Machine:
         launched = launch(spec, folder, incoming=incoming)
         machine = cls(folder, launched.identity, launched.pidfd)
         machine._forwards = spec.forwards
-        try:
+        async with machine._or_given_up():
             machine._monitor = await Monitor.open(folder, machine._on_event)
             if incoming:
                 # here and not in `load`, which others wait for: QEMU takes 10 us for each byte of a command
                 await machine._monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
+        return machine
+
+    @contextlib.asynccontextmanager
+    async def _or_given_up(self) -> AsyncIterator[None]:
+        """Around a beginning: what fails ends the machine, and is raised with QEMU's own reason."""
+        try:
+            yield
         except BaseException as error:
-            await machine.given_up()
-            if (explained := machine.explained(error)) is not error:
+            await self.given_up()
+            if (explained := self.explained(error)) is not error:
                 raise explained from error
             raise
-        return machine
 
     async def given_up(self) -> None:
         """End a machine that could not begin: dead and let go of when this returns. Harmless when repeated."""

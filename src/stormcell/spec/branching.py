@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from stormcell.spec.fault import Fault
 from stormcell.spec.probe import Pattern, Run
@@ -77,11 +77,26 @@ class ForkMoment(Value):
         return f"{self.after:g} s under load have passed"
 
 
+def as_mapping(value: Any) -> Any:
+    """A fault that was made in Python as it would be written."""
+    return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
+
+
+def _each_as_mapping(value: Any) -> Any:
+    return {name: as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+OneFault = Annotated[dict[str, Any] | None, BeforeValidator(as_mapping)]
+"""A fault's mapping; made from a Fault of Python too."""
+SeveralFaults = Annotated[dict[str, dict[str, Any]] | None, BeforeValidator(_each_as_mapping)]
+"""The same, by name."""
+
+
 class Branch(Value):
     """One fork's faults, and what is expected of it. A fault's mapping alone is short for `{fault: ...}`."""
 
-    fault: dict[str, Any] | None = None
-    faults: dict[str, dict[str, Any]] | None = None
+    fault: OneFault = None
+    faults: SeveralFaults = None
     predict: str | dict[str, str] | None = None
 
     @model_validator(mode="before")
@@ -89,21 +104,6 @@ class Branch(Value):
     def _short(cls, data: Any) -> Any:
         data = as_mapping(data)
         return {"fault": data} if isinstance(data, dict) and "kind" in data else data
-
-    @field_validator("fault", mode="before")
-    @classmethod
-    def _from_python(cls, value: Any) -> Any:
-        return as_mapping(value)
-
-    @field_validator("faults", mode="before")
-    @classmethod
-    def _each_from_python(cls, value: Any) -> Any:
-        return {name: as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
-
-
-def as_mapping(value: Any) -> Any:
-    """A fault that was made in Python as it would be written."""
-    return {"kind": value.kind, **value.params()} if isinstance(value, Fault) else value
 
 
 def prediction(predict: str | dict[str, str] | None) -> Prediction | None:

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from stormcell.spec.branching import Branch, ForkMoment, as_mapping, check_names, prediction
+from stormcell.spec.branching import Branch, ForkMoment, OneFault, SeveralFaults, check_names, prediction
 from stormcell.spec.complaints import shown
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
@@ -97,9 +97,9 @@ class Experiment(Value):
     setup: tuple[Setup, ...] = ()
     load: tuple[Load, ...] = ()
     steady_state: tuple[Probe, ...] = Field(min_length=1)
-    fault: dict[str, Any] | None = None
+    fault: OneFault = None
     """Its kind, its parameters, and perhaps a `schedule`."""
-    faults: dict[str, dict[str, Any]] | None = None
+    faults: SeveralFaults = None
     """Several faults by name, applied in this order and undone in the reverse one."""
     branches: dict[str, Branch] | None = None
     """Instead of a fault: several fates by name. One machine is driven to `moment` and forked once for each, and once
@@ -122,16 +122,6 @@ class Experiment(Value):
     raw_state: bool = False
     """Use the restored guest as it is: old clock, same entropy and identity as every other."""
     cold_boot_within: Duration = 120.0
-
-    @field_validator("fault", mode="before")
-    @classmethod
-    def _from_python(cls, value: Any) -> Any:
-        return as_mapping(value)
-
-    @field_validator("faults", mode="before")
-    @classmethod
-    def _each_from_python(cls, value: Any) -> Any:
-        return {name: as_mapping(item) for name, item in value.items()} if isinstance(value, dict) else value
 
     @property
     def disturbances(self) -> dict[str, dict[str, Any]]:
