@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from stormcell.engine.nodes import act_of, in_node, node_steps
 from stormcell.engine.timeline import ends_after, moments
 from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec.experiment import Abort, Experiment, Load, Setup
@@ -84,8 +85,8 @@ def needs(disturbances: Sequence[Disturbance]) -> list[Step]:
 
 
 def beginning(experiment: Experiment) -> list[Step]:
-    """Setup and loads."""
-    steps: list[Step] = []
+    """Nodes, setup and loads."""
+    steps: list[Step] = [*node_steps(experiment.nodes)]
     for number, setup in enumerate(experiment.setup, 1):
         steps.append(RunStep(id=f"setup.{number}", phase="setup", command=_command(setup)))
     for load in experiment.load:
@@ -195,6 +196,7 @@ def _command(item: Setup | Load) -> Command:
         argv=argv_of(item.run),
         user=item.user,
         cwd=item.cwd,
+        node=item.node,
         env=item.env,
         timeout_s=item.timeout if isinstance(item, Setup) else 86_400.0,
     )
@@ -212,6 +214,8 @@ def planned_probe(probe: Probe) -> PlannedProbe:
         spec[name] = list(value) if isinstance(value, tuple) else value
     if "run" in spec:
         spec["run"] = list(argv_of(spec["run"]) if isinstance(spec["run"], str) else spec["run"])
+    if probe.node is not None:
+        spec["node"] = probe.node
     return PlannedProbe(kind=probe.kind, vantage=probe.vantage, spec=spec)
 
 
@@ -240,11 +244,11 @@ def short_look(probe: Probe) -> dict[str, Any]:
 
 def planned(item: Disturbance, seed: int = 0) -> PlannedFault:
     """A fault's part of a plan."""
-    act, fault = item.fault.plan(), item.fault
+    act, fault = act_of(item.fault), item.fault
     levels = [_level(level) for level in item.levels]
     for number in range(1, len(levels)):
         change = item.levels[number - 1].change(item.levels[number])
-        levels[number] = levels[number].model_copy(update={"change": change or ()})
+        levels[number] = levels[number].model_copy(update={"change": in_node(fault, change or ())})
     in_place = [bool(level.change) for level in levels]
     return PlannedFault(
         kind=fault.kind,
@@ -263,5 +267,5 @@ def planned(item: Disturbance, seed: int = 0) -> PlannedFault:
 
 
 def _level(fault: Fault) -> Level:
-    act = fault.plan()
+    act = act_of(fault)
     return Level(params=fault.params(), apply=act.apply, undo=act.undo, read=act.read)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stormcell import faults
+from stormcell.engine.nodes import Misplaced, in_different_nodes, node_of, resolved
 from stormcell.engine.times import contradictions
 from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec import yamlfile
@@ -91,8 +92,8 @@ def _disturbances(
     alone = place if (*place, "kind") in document.lines else (*place, "fault")
     for number, (name, mapping) in enumerate(experiment.disturbances.items(), 1):
         at: tuple[str, ...] = alone if experiment.faults is None else (*place, "faults", name)
-        one = disturbance(name, number, mapping, document, at)
-        _check_service(getattr(one.fault, "service", None), recipe, document.where((*at, "service")))
+        one = disturbance(name, number, _placed(mapping, experiment, document, at), document, at)
+        _check_its_service(one.fault, experiment, recipe, document.where((*at, "service")))
         for other in found:
             check_together(other, one, document.where(at))
         found.append(one)
@@ -101,6 +102,17 @@ def _disturbances(
         where = document.where(int(part) if part.isdigit() else part for part in there)
         raise SpecError(f"{'.'.join(there)}: {wrong.what}", where=where, rule=wrong.rule, remedy=wrong.remedy)
     return tuple(found)
+
+
+def _placed(
+    mapping: Mapping[str, Any], experiment: Experiment, document: Document, at: tuple[str, ...]
+) -> dict[str, Any]:
+    try:
+        return resolved(mapping, experiment.nodes)
+    except Misplaced as error:
+        where = document.where((*at, error.field))
+        what = f"{'.'.join((*at, error.field))}: {error.what}"
+        raise SpecError(what, where=where, rule=error.rule, remedy=error.remedy) from None
 
 
 def disturbance(
@@ -146,6 +158,8 @@ def _ramp(
 
 def check_together(one: Disturbance, other: Disturbance, where: str) -> None:
     """Raises SpecError when they cannot be in force at the same time."""
+    if in_different_nodes(one.fault, other.fault):
+        return
     for first in one.levels or (one.fault,):
         for second in other.levels or (other.fault,):
             why = first.conflicts(second) or second.conflicts(first)
@@ -166,6 +180,15 @@ def _recipe(experiment: Experiment, folder: Path, where: str, home: Home | None)
             remedy="mend the path, or see `stormcell template list`",
         )
     return find(str(folder / name) if is_path else name, home or Home.current())
+
+
+def _check_its_service(fault: Fault, experiment: Experiment, recipe: Recipe, where: str) -> None:
+    service, node = getattr(fault, "service", None), node_of(fault)
+    if node is None or service is None:
+        _check_service(service, recipe, where)
+    elif service not in (known := experiment.nodes[node].services):
+        hint = nearest(service, known) if known else "it has no services"
+        raise SpecError(f"the node '{node}' has no service '{service}'; {hint}", where=where)
 
 
 def _check_service(service: str | None, recipe: Recipe, where: str) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from stormcell.spec.fault import Fault
+from stormcell.spec.nodes import NodeName
 from stormcell.spec.units import duration_text, size, size_text
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -31,6 +32,14 @@ class Documented(Fault):
         """As a spec would write them: without what is not set."""
         dumped = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {key: value for key, value in dumped.items() if value != []}
+
+
+class Placed(Documented):
+    """A fault that can be for one node of an experiment: its commands run there."""
+
+    node: NodeName | None = None
+    """The node in which it acts: devices, names, ports, paths and processes are that node's. Without one they are the
+    machine's."""
 
 
 def several(value: object) -> tuple[str, ...]:

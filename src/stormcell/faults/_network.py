@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from stormcell.faults._fields import Addresses, Devices, Documented, HostNames, Port
+from stormcell.faults._fields import Addresses, Devices, HostNames, Placed, Port
 
 Direction = Literal["out", "in", "both"]
 Way = Literal["out", "in"]
@@ -45,7 +45,7 @@ class Match:
         return " ".join([way, device, self.family, *([self.protocol] if self.protocol else []), *ends])
 
 
-class Traffic(Documented):
+class Traffic(Placed):
     """The part of a fault that says which packets it means. Without a filter it is every packet of the device."""
 
     device: Devices = ("eth0",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stormcell.faults._fields import Documented
+from stormcell.faults._fields import Placed
 from stormcell.faults._reading import counted, mapping
 from stormcell.spec.fault import Command, Fault, Reading
 
@@ -13,7 +13,7 @@ RESERVED = "/proc/sys/net/ipv4/ip_local_reserved_ports"
 READ_RESERVED = Command(argv=("cat", RESERVED), name="reserved")
 
 
-class TakenPorts(Documented):
+class TakenPorts(Placed):
     """All local ports but some are reserved."""
 
     @property

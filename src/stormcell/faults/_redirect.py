@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from stormcell.faults import _nft
-from stormcell.faults._fields import Documented
+from stormcell.faults._fields import Placed
 from stormcell.faults._reading import mapping
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
@@ -20,7 +20,7 @@ _PORTS = 61000
 _LAST = 99
 
 
-class Redirected(Documented):
+class Redirected(Placed):
     """A proxy and a table that leads to it.
 
     What a proxy sends carries the fault's number as a mark, and a redirection spares its own number and those above:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from stormcell.faults import _nft, _qdisc
-from stormcell.faults._fields import Documented
+from stormcell.faults._fields import Placed
 from stormcell.faults._network import HOST_SET, Match, Way
 from stormcell.faults._reading import mapping, texts
 from stormcell.spec.fault import GUEST, Act, Command, Reading
@@ -15,7 +15,7 @@ HOOK_PREF = 23552
 """Of our filter that makes packets on lo seen again; the fault's number is added."""
 
 
-class Table(Documented):
+class Table(Placed):
     """A fault whose rules are in a table of its own, named after its kind and its place in the experiment."""
 
     def rules(self) -> tuple[_nft.Rule, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from stormcell.faults._fields import Documented, GuestPath, Port, ServiceName, UserName, one_of
+from stormcell.faults._fields import GuestPath, Placed, Port, ServiceName, UserName, one_of
 from stormcell.faults._reading import mappings
 from stormcell.spec.fault import Fault
 
@@ -48,14 +48,15 @@ Pid = Annotated[int, Field(strict=True, ge=1, le=4_194_304), AfterValidator(_no_
 """A process, but init."""
 
 
-class Target(Documented):
+class Target(Placed):
     """The part of a fault that says which processes it means; found at the act, by pid and start time."""
 
     needs_target: ClassVar[bool] = True
     """False: without one, the fault is about the whole guest."""
 
     service: ServiceName | None = None
-    """A service of the template. One of `service`, `name`, `pid`, `cgroup`, `user` and `port`."""
+    """A service of the template, or of the node. One of `service`, `name`, `pid`, `cgroup`, `user` and `port`; for a
+    node none of them means all its processes."""
     processes: Literal["all", "main"] = "all"
     """Of a service: all its processes, or only the main one."""
     name: ProcessName | None = None
@@ -74,7 +75,9 @@ class Target(Documented):
     def _one_target(self) -> Target:
         given = {"service": self.service, "name": self.name, "pid": self.pid}
         given |= {"cgroup": self.cgroup, "user": self.user, "port": self.port}
-        if self.needs_target or any(value is not None for value in given.values()):
+        if self.node is not None and self.cgroup is not None:
+            raise ValueError("a node has a cgroup of its own; write one of 'node' and 'cgroup'")
+        if (self.needs_target and self.node is None) or any(value is not None for value in given.values()):
             one_of(**given)
         if self.processes == "main" and self.service is None:
             raise ValueError("'processes: main' is about a service; name one")
@@ -86,12 +89,17 @@ class Target(Documented):
         if self.service is not None:
             return ("main" if self.processes == "main" else "service", self.service)
         by = {"name": self.name, "pid": self.pid, "cgroup": self.cgroup, "user": self.user, "port": self.port}
+        if self.node is not None and all(value is None for value in by.values()):
+            return ("cgroup", f"{ROOT}/nodes/{self.node}")
         return next(((key, str(value)) for key, value in by.items() if value is not None), ("none", ""))
 
     @property
     def folder(self) -> str | None:
         """The cgroup of a target that is one, None for processes that are found in other ways."""
-        return f"{ROOT}/services/{self.service}" if self.target[0] == "service" else self.cgroup
+        by, what = self.target
+        if by == "service":
+            return f"{ROOT}/services/{what}" if self.node is None else f"{ROOT}/nodes/{self.node}/{what}"
+        return what if by == "cgroup" else None
 
     @property
     def moves(self) -> bool:
@@ -100,13 +108,16 @@ class Target(Documented):
 
     def moved_twice(self, other: Fault) -> str | None:
         """Why two that move processes cannot be together."""
-        if isinstance(other, Target) and self.moves and other.moves:
+        apart = isinstance(other, Target) and None not in (self.node, other.node) and self.node != other.node
+        if isinstance(other, Target) and self.moves and other.moves and not apart:
             return "each moves its processes to a group of its own, and a process is in one; name a service or a cgroup"
         return None
 
     def same_target(self, other: Target) -> bool:
         """Do both name the same processes? A service and its cgroup are the same."""
-        return self.target == other.target or (self.folder is not None and self.folder == other.folder)
+        if self.folder is not None or other.folder is not None:
+            return self.folder == other.folder
+        return self.target == other.target and self.node == other.node
 
 
 def listed(processes: Any) -> list[dict[str, Any]]:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from stormcell.faults._fields import Documented
+from stormcell.faults._fields import Placed
 from stormcell.spec.fault import Act, Command, Needs, Reading
 from stormcell.spec.probe import Run
 from stormcell.spec.units import Duration
 
 
-class CustomCommands(Documented):
+class CustomCommands(Placed):
     """Your own commands, under the rules of every other fault: without evidence from the kernel the run is void."""
 
     kind = "custom.commands"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stormcell.faults._fields import Addresses, Documented, HostNames, Port
+from stormcell.faults._fields import Addresses, HostNames, Placed, Port
 from stormcell.faults._reading import mapping, texts
 from stormcell.spec.fault import GUEST, Act, Command, Needs, Reading
 
 
-class Cut(Documented):
+class Cut(Placed):
     """TCP connections that are open are reset, now: both ends get ECONNRESET. New ones may be made at once."""
 
     kind = "net.cut"

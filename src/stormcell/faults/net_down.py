@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from stormcell.faults._fields import Devices, Documented
+from stormcell.faults._fields import Devices, Placed
 from stormcell.faults._network import Traffic
 from stormcell.faults._reading import mapping, texts
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 
 
-class Down(Documented):
+class Down(Placed):
     """A network device goes down, as by `ip link set down`: its routes are gone, and senders are told so at once.
 
     A schedule of pulses makes it flap. The undo puts back what the kernel takes away with the link: IPv6 addresses,

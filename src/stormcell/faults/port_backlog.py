@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from stormcell.faults import _nft
-from stormcell.faults._fields import Documented, Port
+from stormcell.faults._fields import Placed, Port
 from stormcell.faults._network import Family, Match
 from stormcell.faults._reading import mapping, mappings, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
@@ -16,7 +16,7 @@ _FAMILIES: tuple[Family, ...] = ("ip", "ip6")
 _MASKED = "tcp flags & 0x17"
 
 
-class PortBacklog(Documented):
+class PortBacklog(Placed):
     """The listen queue of a port is full of half-open connections: the SYN of every new client is dropped.
 
     Clients try again after 1, 3, 7 ... seconds, and at last time out; connections that are open go on. Nothing gets as

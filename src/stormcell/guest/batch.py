@@ -29,9 +29,10 @@ class Answer(NamedTuple):
     seconds: float
 
 
-def fits(command: Command) -> bool:
-    """Can it share a child: a subcommand of ours, as the user and in the folder that it would have anyway?"""
-    return command["argv"][0] in spawn.OURS and not any(command.get(key) for key in ("user", "cwd", "env"))
+def fits(command: Command, node: str | None = None) -> bool:
+    """Can it share a child in `node`: a subcommand of ours, as the user and in the folder that it would have anyway?"""
+    ours = command["argv"][0] in spawn.OURS and not any(command.get(key) for key in ("user", "cwd", "env"))
+    return ours and command.get("node") == node
 
 
 def failed(command: Command, outcome: object) -> bool:

@@ -17,6 +17,7 @@ EXECS = f"{CGROUPS}/stormcell/exec"
 SERVICES = f"{CGROUPS}/services"
 STATE = "/run/stormcell"
 VOLUMES = "/etc/stormcell/volumes.json"
+NODES = "/etc/stormcell/nodes.json"
 GUEST_FILE = f"{STATE}/guest.pyz"
 EXPEDITED = "/sys/kernel/rcu_expedited"
 
@@ -60,10 +61,11 @@ def set_up(report: Callable[[str], None]) -> None:
         network.loopback_up,
         lambda: network.configure("eth0"),
         _volumes,
+        _nodes,
     ):
         try:
             step()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError) as error:
             report(f"{getattr(step, '__name__', 'network')}: {error}")
 
 
@@ -141,6 +143,14 @@ def _volumes() -> None:
         from stormcell.guest.tools.block import volume  # nobody else pays for it
 
         volume.load()
+
+
+def _nodes() -> None:
+    """Those of the experiment, when this is a boot after a crash."""
+    if os.path.exists(NODES):
+        from stormcell.guest.tools.nodes import making  # nobody else pays for it
+
+        making.make(making.saved())
 
 
 def _ports() -> None:

@@ -40,6 +40,7 @@ COMMANDS: dict[str, str] = {
     "link": "stormcell.guest.tools.net.link:main",
     "lock": "stormcell.guest.tools.file.lock:main",
     "nft": "stormcell.guest.tools.net.nft:main",
+    "node": "stormcell.guest.tools.nodes.tool:main",
     "online": "stormcell.guest.tools.cpu.online:main",
     "oom": "stormcell.guest.tools.memory.oom:main",
     "ports": "stormcell.guest.tools.port.tool:main",

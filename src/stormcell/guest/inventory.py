@@ -11,9 +11,11 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from stormcell.guest.running import Run
+from stormcell.guest import nodes
+from stormcell.guest.running import Finished, Run
 
 Pairs = Mapping[str, str] | Iterator[tuple[str, str]]
 Inventory = dict[str, dict[str, str]]
@@ -39,13 +41,31 @@ _FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/timezone")
 
 
 def take(run: Run) -> Inventory:
-    """Every part; one that cannot be taken is empty."""
+    """Every part; one that cannot be taken is empty. The network of each node is told beside the machine's."""
+    found = _taken({**_network_parts(run), **_machine_parts()})
+    for node in _names(nodes.FOLDER):
+        if os.path.isdir(f"{nodes.FOLDER}/{node}"):
+            for what, items in _taken(_network_parts(partial(_run_in, run, node))).items():
+                found[what] |= {f"{node}: {name}": state for name, state in items.items()}
+    return found
+
+
+def _run_in(run: Run, node: str, command: Mapping[str, Any]) -> Finished:
+    return run({**command, "node": node})
+
+
+def _network_parts(run: Callable[[Mapping[str, Any]], Finished]) -> dict[str, Callable[[], Pairs]]:
     network = _network(run)
-    parts: dict[str, Callable[[], Pairs]] = {
+    return {
         "queues": lambda: dict(_queue(item) for item in json.loads(run({"argv": ["tc", "-j", "qdisc", "show"]}).out)),
         "rules": lambda: _rules(run),
         "links": lambda: dict(_link(item) for item in network if "ifname" in item),
         "routes": lambda: dict(_route(item) for item in network if "dst" in item),
+    }
+
+
+def _machine_parts() -> dict[str, Callable[[], Pairs]]:
+    return {
         "mounts": _mounts,
         "devices": _devices,
         "sysctls": _sysctls,
@@ -57,6 +77,9 @@ def take(run: Run) -> Inventory:
         "programs": lambda: {name: "pinned" for name in _names("/sys/fs/bpf") if name != _OURS},
         "processes": _processes,
     }
+
+
+def _taken(parts: Mapping[str, Callable[[], Pairs]]) -> Inventory:
     found: Inventory = {}
     for what, part in parts.items():
         try:
@@ -87,7 +110,7 @@ def _close(was: str | None, now: str | None) -> bool:
         return False
 
 
-def _network(run: Run) -> list[dict[str, Any]]:
+def _network(run: Callable[[Mapping[str, Any]], Finished]) -> list[dict[str, Any]]:
     """Addresses and routes. What a router announces comes and goes by itself, and is left out."""
     done = run({"argv": ["ip", "-j", "-batch", "-"], "stdin": "address show\nroute show table all\n"})
     decoder, found, text = json.JSONDecoder(), [], done.out.strip()
@@ -115,7 +138,7 @@ def _route(item: dict[str, Any]) -> tuple[str, str]:
     return f"{item.get('dst')} {device} {table} {item.get('metric', '')}".strip(), json.dumps(kept, sort_keys=True)
 
 
-def _rules(run: Run) -> Iterator[tuple[str, str]]:
+def _rules(run: Callable[[Mapping[str, Any]], Finished]) -> Iterator[tuple[str, str]]:
     """nftables, by table: handles and counters left out."""
     shown = json.loads(run({"argv": ["nft", "-j", "list", "ruleset"]}).out or "{}").get("nftables", [])
     tables: dict[str, list[str]] = {}
@@ -169,6 +192,8 @@ def _cgroups() -> Iterator[tuple[str, str]]:
     for folder, folders, names in os.walk(_CGROUPS):
         if folder == _CGROUPS and "stormcell" in folders:
             folders.remove("stormcell")
+        if os.path.dirname(folder) == nodes.CGROUPS:
+            folders.remove(nodes.COMMANDS)  # a group for each load, and it goes with it
         limits = [f"{name} {_text(f'{folder}/{name}')}" for name in _LIMITS if name in names]
         yield folder[len(_CGROUPS) :] or "/", "; ".join(limits)
 

@@ -25,6 +25,13 @@ def unmount(target: str) -> None:
         raise OSError(number, os.strerror(number), target)
 
 
+def detach(target: str) -> None:
+    """umount2(2) with MNT_DETACH: what is mounted below goes, too. Raises OSError."""
+    if _libc.umount2(target.encode(), 2) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), target)
+
+
 def lock_memory() -> None:
     """Keep every page of this process, now and later, in memory. Raises OSError."""
     if _libc.mlockall(_MCL_CURRENT | _MCL_FUTURE) != 0:

@@ -51,6 +51,7 @@ _VM, _FS, _FILES, _SIGHAND, _PIDFD, _VFORK = 0x100, 0x200, 0x400, 0x800, 0x1000,
 _THREAD, _SYSVSEM, _PARENT_SETTID = 0x10000, 0x40000, 0x100000
 _CLEAR_SIGHAND, _INTO_CGROUP = 0x100000000, 0x200000000
 _WRITE, _OPEN, _CLOSE, _SIGACTION, _SIGPROCMASK, _DUP2 = 1, 2, 3, 13, 14, 33
+_SETNS = 308
 _EXECVE, _CHDIR, _SETSID, _FUTEX, _CLOSE_RANGE = 59, 80, 112, 202, 436
 _CLOSE_RANGE_CLOEXEC, _WAKE_PRIVATE = 4, 129
 _AGAIN = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGXFSZ)
@@ -140,18 +141,19 @@ class Launcher:
         # the futex, what comes before, three descriptors, what comes after
         self._stages = ["fork"] * (1 + len(before) + 3 + len(after))
 
-    def start(self, program: Program, fds: Sequence[int], cgroup: int) -> Launched:
+    def start(self, program: Program, fds: Sequence[int], cgroup: int, namespaces: Sequence[int] = ()) -> Launched:
         """Start a child with `fds` as its standard descriptors (each above 2, for they are put in their place).
 
-        `cgroup` is a descriptor of a cgroup's folder, or -1. Its descriptors above 2 are closed by the execve. Raises
-        OSError when there is no child, ValueError for texts that no program takes.
+        `cgroup` is a descriptor of a cgroup's folder, or -1; `namespaces` are descriptors of those that it enters. Its
+        descriptors above 2 are closed by the execve. Raises OSError when there is no child, ValueError for texts that
+        no program takes.
         """
         texts = _Texts()
         cwd = texts.add(program.cwd)
         argv = [texts.add(part) for part in program.argv]
         env = [texts.add(key + b"=" + value) for key, value in program.env.items()]
         tried = [texts.add(path) for path in program.candidates]
-        stages = [*self._stages, "cwd", *("program" for _ in tried)]
+        stages = [*self._stages, *("node" for _ in namespaces), "cwd", *("program" for _ in tried)]
         clone_at = _HEADER.size
         calls_at = clone_at + _CLONE.size + 8  # the last 8: the pidfd
         pointers_at = calls_at + _CALL.size * len(stages)
@@ -170,6 +172,7 @@ class Launcher:
             self._before,
             *(_CALL.pack(_DUP2, fd, place, 0, 0, 0, 0, 0) for place, fd in enumerate(fds)),
             self._after,
+            *(_CALL.pack(_SETNS, fd, 0, 0, 0, 0, 0, 0) for fd in namespaces),
             _CALL.pack(_CHDIR, at + cwd, 0, 0, 0, 0, 0, 0),
             *(_CALL.pack(_EXECVE, at + path, base + pointers_at, env_at, 0, 0, 0, path != tried[-1]) for path in tried),
             struct.pack(f"<{len(argv) + 1}Q", *(at + part for part in argv), 0),

@@ -29,10 +29,8 @@ def configure(device: str) -> None:
     """The addresses and default routes. Raises OSError, when there is no such device above all."""
     for name, value in (("accept_ra", "0"), ("accept_dad", "0")):
         write_file(f"/proc/sys/net/ipv6/conf/{device}/{name}", value)
+    address(device, ADDRESS, NETMASK)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, _SIOCSIFADDR, _request(device) + _address(ADDRESS))
-        fcntl.ioctl(control, _SIOCSIFNETMASK, _request(device) + _address(NETMASK))
-        _up(control, device)
         # struct rtentry: pad, destination, gateway, genmask, flags, then fields that stay zero
         route = struct.pack(
             "8x16s16s16sH", _address("0.0.0.0"), _address(GATEWAY), _address("0.0.0.0"), _RTF_UP | _RTF_GATEWAY
@@ -57,6 +55,14 @@ def configure(device: str) -> None:
             index,
         )
         fcntl.ioctl(control, _SIOCADDRT, route)
+
+
+def address(device: str, address: str, netmask: str) -> None:
+    """An IPv4 address for it; it is up then. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, _SIOCSIFADDR, _request(device) + _address(address))
+        fcntl.ioctl(control, _SIOCSIFNETMASK, _request(device) + _address(netmask))
+        _up(control, device)
 
 
 def _up(control: socket.socket, device: str) -> None:

@@ -156,7 +156,7 @@ class Runner:
             self._acted_at = self._lifeline.now()
 
     def _run(self, step: Step) -> None:
-        done = self._runnery.run(step["command"])
+        done = self._runnery.run({**step["command"], "part": "setup" if step["command"].get("node") else ""})
         self._events.emit("output", **done.output())
         if not readings.accepted(step["command"], done.output()):
             raise Stop("setup_failed", f"the step '{step['id']}' {failure(done)}")

@@ -137,7 +137,7 @@ class Process:
     ) -> None:
         self._lifeline = lifeline
         self._forest = forest
-        self.tree: Tree = forest.plant(command.get("part", ""))
+        self.tree: Tree = forest.plant(command.get("part", ""), command.get("node"))
         self.began = time.monotonic()
         self.status: int | None = None
         self.seconds = 0.0
@@ -196,10 +196,10 @@ class Process:
 
     def _spawned(self, command: Mapping[str, Any], instead: Callable[[], int] | None) -> spawn.Child:
         if instead is not None:
-            body = partial(spawn.run_as_we_are, instead, self.tree.environment())
+            body = partial(spawn.run_as_we_are, instead, self.tree.environment(), command.get("node"))
             return spawn.spawn(body, stdin=False, enter=self.tree.enter)
         cwd, env, user = command.get("cwd") or "/", command.get("env") or {}, command.get("user")
-        asked = spawn.Command(command["argv"], cwd, env, user)
+        asked = spawn.Command(command["argv"], cwd, env, user, command.get("node"))
         return spawn.spawn_command(asked, self.tree, stdin=bool(self._stdin), launcher=_launcher(os.getpid()))
 
     def _exit(self, _events: int) -> None:
@@ -257,7 +257,8 @@ class Runnery:
         while len(done) < len(commands):
             if until_failure and done and batch.failed(commands[len(done) - 1], done[-1].outcome):
                 break
-            shared = list(takewhile(batch.fits, commands[len(done) :]))
+            fits = partial(batch.fits, node=commands[len(done)].get("node"))
+            shared = list(takewhile(fits, commands[len(done) :]))
             done += self._shared(shared, until_failure) if len(shared) > 1 else [self.run(commands[len(done)])]
         return done
 
@@ -265,7 +266,8 @@ class Runnery:
         """The answers of one child. If it ends before its time, the last one is how: the command that it was at."""
         work = partial(batch.serve, commands, until_failure, LIMIT)
         try:
-            process = Process(self._lifeline, self.forest, {}, limit=_ANSWERS * len(commands), instead=work)
+            place = {"node": commands[0].get("node")}
+            process = Process(self._lifeline, self.forest, place, limit=_ANSWERS * len(commands), instead=work)
         except (spawn.NotStarted, OSError) as error:
             return [Finished("not_started", "", str(error), False, 0.0)]
         in_time, told = False, 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from stormcell.guest import seccomp, spawn, timens
+from stormcell.guest import nodes, seccomp, spawn, timens
 from stormcell.guest.loop import Loop, Timer
 from stormcell.guest.spawn import Command
 
@@ -35,6 +35,12 @@ class ServiceSpec:
     ready: str | None = None
     ready_timeout: float = 60.0
     before: str | None = None
+    node: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What the supervisor calls it."""
+        return nodes.service_key(self.name, self.node)
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> ServiceSpec:
@@ -146,10 +152,10 @@ class Service:
 
     def _launch(self) -> None:
         spec = self.spec
-        command = Command(spec.command, spec.cwd, spec.env, spec.user)
+        command = Command(spec.command, spec.cwd, spec.env, spec.user, spec.node)
         self._report, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            pid = self._fork(command, self._cgroup, self._ended, theirs, spec.name)
+            pid = self._fork(command, self._cgroup, self._ended, theirs, spec.key)
         except OSError as error:
             os.close(self._report)
             self._fail(f"it cannot be started: {error}")
@@ -229,7 +235,7 @@ class Service:
 
     def _shell(self, text: str, ended: Callable[[int], None]) -> None:
         try:
-            pid = self._fork(Command(["/bin/sh", "-c", text]), self._helpers, ended)
+            pid = self._fork(Command(["/bin/sh", "-c", text], node=self.spec.node), self._helpers, ended)
         except OSError as error:
             self._fail(str(error))
             return

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from stormcell.guest import nodes
 from stormcell.guest.launch import Launched, Launcher, Program
 from stormcell.guest.trees import Tree
 
@@ -27,7 +28,7 @@ _AGAIN = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.S
 
 
 class NotStarted(Exception):
-    """The command never ran. `stage` is one of fork, cgroup, user, cwd, program."""
+    """The command never ran. `stage` is one of fork, cgroup, node, user, cwd, program."""
 
     def __init__(self, stage: str, errno: int, message: str) -> None:
         super().__init__(message)
@@ -37,12 +38,16 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True)
 class Command:
-    """What to run and as whom. `user` is name, uid, name:group or uid:gid; None stays who we are."""
+    """What to run, as whom, and in which node.
+
+    `user` is name, uid, name:group or uid:gid; None stays who we are. The node None is where we are.
+    """
 
     argv: Sequence[str]
     cwd: str = "/"
     env: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
+    node: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,8 @@ def spawn_command(command: Command, tree: Tree, *, stdin: bool, launcher: Launch
         pipes = _Pipes(stdin)
         if min(pipes.theirs) > 2:
             try:
-                launched = launcher.start(program, pipes.theirs[:3], tree.entrance())
-                about = {"program": command.argv[0], "cwd": command.cwd}
+                launched = _launched(launcher, program, pipes.theirs[:3], tree, command.node)
+                about = {"program": command.argv[0], "cwd": command.cwd, "node": command.node or ""}
                 return pipes.child(launched.pid, launched.pidfd, launched, about)
             except (OSError, ValueError):
                 pass  # a copy of ours enters also a group whose limit is reached, and says what a text lacks
@@ -87,11 +92,19 @@ def spawn_command(command: Command, tree: Tree, *, stdin: bool, launcher: Launch
     return spawn(lambda: run_command(command, tree.environment()), stdin=stdin, enter=tree.enter)
 
 
+def _launched(launcher: Launcher, program: Program, fds: Sequence[int], tree: Tree, node: str | None) -> Launched:
+    namespaces = nodes.opened(node) if node is not None else []
+    try:
+        return launcher.start(program, fds, tree.entrance(), namespaces)
+    finally:
+        nodes.close(namespaces)
+
+
 def _program(command: Command, tree: Tree) -> Program | None:
     """What the child becomes by system calls alone; None for what takes more: another user, a function of ours."""
     if command.user is not None or os.geteuid() != 0 or command.argv[0] in OURS:
         return None
-    env = {**_ROOT.environment(), **command.env, **tree.environment()}
+    env = {**_ROOT.environment(), **command.env, **_whereabouts(command.node), **tree.environment()}
     if any("=" in key for key in env):
         return None
     fsencode = os.fsencode
@@ -217,11 +230,13 @@ def _stage(name: str, call: Callable[[], None], about: str = "") -> None:
 
 def run_command(command: Command, extra: Mapping[str, str]) -> NoReturn:
     """Turn the calling child into `command`. Raises NotStarted. The program of ours is served by this very process."""
+    if command.node is not None:
+        _enter(command.node)
     account = _account(command.user)
     if command.user is not None:
         _stage("user", account.assume, command.user)
     _stage("cwd", lambda: os.chdir(os.fsencode(command.cwd)), command.cwd)
-    env = {**account.environment(), **command.env, **extra}
+    env = {**account.environment(), **command.env, **_whereabouts(command.node), **extra}
     if command.argv[0] in OURS:
         run_function(lambda: _ours(command.argv[1:], env))
     argv = [os.fsencode(part) for part in command.argv]
@@ -256,9 +271,11 @@ def code_of(call: Callable[[], int]) -> int:
         return 1
 
 
-def run_as_we_are(call: Callable[[], int], extra: Mapping[str, str]) -> NoReturn:
+def run_as_we_are(call: Callable[[], int], extra: Mapping[str, str], node: str | None = None) -> NoReturn:
     """Turn the calling child into `call`, in the surroundings that a command without a user has."""
-    _surround({**_account(None).environment(), **extra})
+    if node is not None:
+        _enter(node)
+    _surround({**_account(None).environment(), **_whereabouts(node), **extra})
     os.chdir("/")
     run_function(call)
 
@@ -268,6 +285,17 @@ def _ours(arguments: Sequence[str], env: Mapping[str, str]) -> int:
 
     _surround(env)
     return commands.main(list(arguments))
+
+
+def _enter(node: str) -> None:
+    try:
+        nodes.enter(node)
+    except OSError as error:
+        raise NotStarted("node", error.errno or 0, error.strerror or str(error)) from None
+
+
+def _whereabouts(node: str | None) -> dict[str, str]:
+    return {} if node is None else {nodes.VARIABLE: node}
 
 
 def _surround(env: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stormcell.guest import boot
+from stormcell.guest import boot, nodes
 from stormcell.guest.kernel import write_file
 from stormcell.guest.loop import Loop
 from stormcell.guest.service import SETTLED, Service, ServiceSpec
@@ -61,32 +61,39 @@ class Supervisor:
         os.rename(f"{STATUS}.new", STATUS)
         self.loop.soon(self._proceed)
 
-    def load(self) -> None:
-        """Read the service list and start, one after the other, what does not run. Raises OSError, ValueError."""
-        with open(SPECS) as file:
-            specs = [ServiceSpec.read(entry) for entry in json.load(file)]
-        for spec in specs:
-            known = self.services.get(spec.name)
+    def load(self, node: str | None = None) -> None:
+        """Read the service list, of that node or of the machine, and start, one after the other, what does not run.
+
+        Raises OSError, ValueError, TypeError.
+        """
+        for spec in _specs(node):
+            known = self.services.get(spec.key)
             if known is None or (known.pid is None and known.spec != spec):
-                self.services[spec.name] = Service(
+                self.services[spec.key] = Service(
                     spec,
                     self,
-                    cgroup=f"{boot.SERVICES}/{spec.name}",
+                    cgroup=f"{nodes.cgroup(node)}/{spec.name}" if node else f"{boot.SERVICES}/{spec.name}",
                     helpers=_HELPERS,
-                    log=f"{boot.STATE}/log/{spec.name}.log",
+                    log=f"{boot.STATE}/log/{spec.key}.log",
                 )
-            if self.services[spec.name].pid is None:
-                self.services[spec.name].started = False
-                self._queue.append(self.services[spec.name])
+            if self.services[spec.key].pid is None:
+                self.services[spec.key].started = False
+                self._queue.append(self.services[spec.key])
         self.changed()
 
     def _load_at_boot(self) -> None:
-        if os.path.exists(SPECS):
-            try:
-                self.load()
-            except (OSError, ValueError, TypeError) as error:
-                self._say(f"{SPECS}: {error}")
+        for path, read in ((SPECS, self.load), (boot.NODES, self._load_nodes)):
+            if os.path.exists(path):
+                try:
+                    read()
+                except (OSError, ValueError, TypeError, LookupError) as error:
+                    self._say(f"{path}: {error}")
         self.loop.after(_LOG_CHECK, self._bound_logs)
+
+    def _load_nodes(self) -> None:
+        with open(boot.NODES) as file:
+            for node in json.load(file):
+                self.load(node["name"])
 
     def _proceed(self) -> None:
         while self._queue:
@@ -149,12 +156,13 @@ class Supervisor:
             _Client(self, connection)
 
     def serve(self, client: _Client, request: Mapping[str, Any]) -> None:
-        """One request of the control socket: status, load, start, stop; the last three answer when it is settled."""
+        """One request of the control socket: status, load (of the node `name`), start, stop; the last three
+        answer when it is settled."""
         op, name = request.get("op"), request.get("name")
         if op == "status":
             client.answer({"services": self._states()})
         elif op == "load":
-            self.load()
+            self.load(name)
             self._waiting.append((lambda: not self._queue, client))
         elif op in ("start", "stop") and isinstance(name, str) and (service := self.services.get(name)):
             if op == "start":
@@ -168,6 +176,15 @@ class Supervisor:
 
     def _states(self) -> dict[str, Any]:
         return {name: service.status() for name, service in self.services.items()}
+
+
+def _specs(node: str | None) -> list[ServiceSpec]:
+    with open(SPECS if node is None else boot.NODES) as file:
+        found = json.load(file)
+    if node is not None:
+        found = next((one["services"] for one in found if one["name"] == node), [])
+        found = [{**entry, "node": node} for entry in found]
+    return [ServiceSpec.read(entry) for entry in found]
 
 
 class _Client:

@@ -7,7 +7,11 @@ import secrets
 import signal
 from typing import Protocol
 
+from stormcell.guest import nodes
+
 MARK = "STORMCELL_EXEC"
+OF_NODE = ("setup", "load")
+"""What a run starts that is a part of the node in which it starts it."""
 
 
 class Tree(Protocol):
@@ -180,10 +184,16 @@ class Forest:
         self._full: list[Tree] = []
         self._ready: Tree | None = None
 
-    def plant(self, part: str = "") -> Tree:
-        """A new, empty tree; `part`, a word, is told by its name. Raises OSError when the cgroup cannot be made."""
+    def plant(self, part: str = "", node: str | None = None) -> Tree:
+        """A new, empty tree; `part`, a word, is told by its name. Raises OSError when the cgroup cannot be made.
+
+        What belongs to a node (a setup command, a load) is in the node's group: its limits are for it, too.
+        """
         if self._root is None:
             return MarkedTree()
+        if node is not None and part in OF_NODE:
+            self._sweep()
+            return self._make(f"{part}-", f"{nodes.cgroup(node)}/{nodes.COMMANDS}")
         if part:
             self._sweep()
             return self._make(f"{part}-")
@@ -206,10 +216,10 @@ class Forest:
     def _sweep(self) -> None:
         self._full = [tree for tree in self._full if not tree.remove()]
 
-    def _make(self, part: str = "") -> Tree:
+    def _make(self, part: str = "", root: str | None = None) -> Tree:
         number, self._next = self._next, self._next + 1
         # several processes plant below one root; the fixed width keeps their numbers apart
-        return Cgroup.make(f"{self._root}/{part}{os.getpid()}{number:08}")
+        return Cgroup.make(f"{root or self._root}/{part}{os.getpid()}{number:08}")
 
     def fell(self, tree: Tree) -> None:
         """The command is over; what it left running in the background keeps its cgroup."""

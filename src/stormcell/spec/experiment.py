@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from stormcell.spec.branching import Branch, ForkMoment, OneFault, SeveralFaults, check_names, prediction
 from stormcell.spec.complaints import shown
+from stormcell.spec.nodes import Nodes, unknown
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
 from stormcell.spec.value import Value, nearest, wrong_at
@@ -22,6 +24,7 @@ class Setup(Value):
     """A command that must exit with 0 before anything is measured; otherwise the run is void."""
 
     run: Run
+    node: str | None = None
     user: str | None = None
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -36,6 +39,7 @@ class Load(Value):
 
     name: str = Field(pattern=NAME)
     run: Run
+    node: str | None = None
     user: str | None = None
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -94,6 +98,9 @@ class Experiment(Value):
     question: str = ""
     template: str = "base"
     open_ports: dict[str, int] = Field(default_factory=dict)
+    nodes: Nodes = Field(default_factory=dict)
+    """Parts of the machine with a network, a host name and services of their own, by name. They are made, and their
+    services started, before `setup`."""
     setup: tuple[Setup, ...] = ()
     load: tuple[Load, ...] = ()
     steady_state: tuple[Probe, ...] = Field(min_length=1)
@@ -147,6 +154,19 @@ class Experiment(Value):
         for name, port in self.open_ports.items():
             if not 1 <= port <= 65535:
                 raise wrong_at(f"{port} is no port; it is 1 to 65535", "open_ports", name)
+        return self
+
+    @model_validator(mode="after")
+    def _places(self) -> Experiment:
+        uses: dict[str, Sequence[Setup | Load | Probe]] = {
+            "setup": self.setup,
+            "load": self.load,
+            "steady_state": self.steady_state,
+        }
+        for field, items in uses.items():
+            for number, item in enumerate(items):
+                if item.node is not None and item.node not in self.nodes:
+                    raise wrong_at(unknown(item.node, self.nodes), field, number, "node")
         return self
 
     @model_validator(mode="after")

@@ -34,6 +34,8 @@ class Command(Value):
     stdin: str = ""
     user: str | None = None
     cwd: str | None = None
+    node: str | None = None
+    """Where it runs; None: in the machine itself."""
     env: dict[str, str] = Field(default_factory=dict)
     timeout_s: float = 30.0
     accept: tuple[int, ...] = (0,)

@@ -247,6 +247,8 @@ class Probe(Value):
     tcp: TcpProbe | None = None
     file: FileProbe | None = None
     vantage: Literal["guest", "host"] = Field(default="guest", alias="from")
+    node: str | None = None
+    """It looks from inside of this node."""
     expect: dict[str, Any] = Field(default_factory=dict)
     under_fault: dict[str, Any] | None = None
     recovered: dict[str, Any] | None = None
@@ -291,6 +293,9 @@ class Probe(Value):
             raise ValueError(
                 f"probe '{self.name}': a {self.kind} probe looks from the guest; http and tcp can look from the host"
             )
+        if self.vantage == "host" and self.node is not None:
+            what = "a probe from the host reaches the machine's own ports, not a node's; leave out one of the two"
+            raise wrong_at(what, "node")
         for name in ("expect", "under_fault", "recovered"):
             for metric, bounds in (getattr(self, name) or {}).items():
                 try:

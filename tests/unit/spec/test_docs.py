@@ -7,6 +7,7 @@ from stormcell.engine.load import disturbance, load_mapping
 from stormcell.spec.branching import ForkMoment
 from stormcell.spec.campaign import Campaign, Find
 from stormcell.spec.experiment import Experiment
+from stormcell.spec.nodes import Node, NodeService
 from stormcell.spec.probe import METRICS
 from stormcell.spec.recipe import Recipe
 from stormcell.spec.schedule import Schedule
@@ -32,7 +33,18 @@ def test_every_field_of_an_experiment_is_shown():
     assert set(data) == set(Experiment.model_fields) - {
         *("stormcell", "cold_boot_within", "faults"),
         *("branches", "moment"),  # docs/branches.md
+        "nodes",  # docs/nodes.md
     }
+
+
+NODES = (Path(__file__).parents[3] / "docs" / "nodes.md").read_text()
+
+
+def test_the_nodes_are_valid_and_every_field_of_one_is_named():
+    (example,) = re.findall(r"```yaml\n(.*?)```", NODES, re.S)
+    assert set(load_mapping(parse(example, "page").data).experiment.nodes) == {"left", "right"}
+    for field in {*Node.model_fields, *NodeService.model_fields}:
+        assert f"`{field}`" in NODES
 
 
 PARTED = (Path(__file__).parents[3] / "docs" / "branches.md").read_text()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from stormcell.guest.probes import attempts, command, file, http, tcp
+from stormcell.guest.probes import attempts, command, file, http, tcp, within
 from stormcell.guest.probes.attempts import Taken
 from stormcell.guest.probes.waiting import Wait, plain_wait
 from stormcell.guest.running import Finished, Run
@@ -34,9 +34,10 @@ def take(
         if run is None:
             raise ValueError("a command probe needs a way to run commands")
         return command.take(spec, run)
+    node = spec.get("node")
     if kind == "file":
-        return file.take(spec)
-    attempt = {"http": http.attempt, "tcp": tcp.attempt}[kind](spec)
+        return within.called_in(node, lambda: file.take(spec))
+    attempt = within.attempts_in(node, {"http": http.attempt, "tcp": tcp.attempt}[kind](spec))
     if spec.get("rate"):
         arrivals = attempts.arrivals(spec["rate"], spec["duration"], seed)
         return attempts.at_times(attempt, arrivals, timeout=spec["timeout"], wait=wait)

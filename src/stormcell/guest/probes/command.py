@@ -20,6 +20,7 @@ def take(spec: Mapping[str, Any], run: Run) -> Taken:
         "argv": spec["run"],
         "user": spec.get("user"),
         "cwd": spec.get("cwd"),
+        "node": spec.get("node"),
         "env": spec.get("env") or {},
         "timeout_s": spec.get("timeout", 30.0),
         "part": "probe",

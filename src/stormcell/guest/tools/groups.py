@@ -31,7 +31,7 @@ _LOOKS = 5
 def in_place(by: str, what: str) -> str | None:
     """The folder of a service or a cgroup, None for processes that are found in other ways."""
     if by == "service":
-        return f"{processes.SERVICES}/{what}"
+        return processes.service_folder(what)
     return what if by == "cgroup" else None
 
 

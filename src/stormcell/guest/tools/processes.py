@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from stormcell.guest import nodes
+
 SERVICES = "/sys/fs/cgroup/services"
 STATUS = "/run/stormcell/services.json"
+_CGROUPS = "/sys/fs/cgroup"
+_IN_NODE = re.compile(rf"{nodes.CGROUPS.removeprefix(_CGROUPS)}/[^/]+/{nodes.COMMANDS}/([a-z]+)-")
 CONTROL_PATH = "/stormcell"
 RUNS = f"{CONTROL_PATH}/exec/"
 GUEST_FILE = "/run/stormcell/guest.pyz"
@@ -74,10 +79,22 @@ def of_service(name: str, only_main: bool) -> list[Process]:
     """The processes in a service's cgroup, or its main process alone."""
     if only_main:
         with open(STATUS, encoding="utf-8") as file:
-            state = json.load(file).get(name) or {}
+            state = json.load(file).get(nodes.service_key(name, nodes.current())) or {}
         process = look(state["pid"]) if state.get("pid") else None
         return [process] if process is not None and process.start_time == state.get("start_time") else []
-    return of_cgroup(f"{SERVICES}/{name}")
+    return of_cgroup(service_folder(name))
+
+
+def service_folder(name: str) -> str:
+    """The cgroup of a service: of the node in which we were started, or of the machine."""
+    node = nodes.current()
+    return f"{SERVICES}/{name}" if node is None else f"{nodes.cgroup(node)}/{name}"
+
+
+def is_meant(process: Process) -> bool:
+    """Is it in the node in which we were started? In none, everybody is."""
+    node = nodes.current()
+    return node is None or f"{_place(process.pid)}/".startswith(f"{nodes.cgroup(node).removeprefix(_CGROUPS)}/")
 
 
 def of_cgroup(path: str) -> list[Process]:
@@ -93,7 +110,7 @@ def named(name: str) -> list[Process]:
     """By command name, or by the base name of argv[0]; never init, our agent or the callers of this program."""
     spared = {1, *ancestors()}
     found = [p for p in everyone() if name == p.comm or name == os.path.basename(_argv(p.pid)[0])]
-    return [p for p in found if p.pid not in spared and not is_ours(p)]
+    return [p for p in found if p.pid not in spared and not is_ours(p) and is_meant(p)]
 
 
 def ancestors() -> set[int]:
@@ -135,6 +152,8 @@ def of_kernel(process: Process) -> bool:
 
 def _part(place: str) -> str:
     """What a run started it as (trees.py): the runner's group lies below that of the agent's commands."""
+    if (in_node := _IN_NODE.match(place)) is not None:
+        return in_node[1]
     folders = place.removeprefix(RUNS).split("/")
     return folders[1].partition("-")[0] if place.startswith(RUNS) and len(folders) > 1 else ""
 

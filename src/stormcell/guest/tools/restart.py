@@ -25,10 +25,10 @@ def again(service: str) -> None:
             raise ValueError(f"service {service}: {answer['error']}")
 
 
-def ask(op: str, name: str | None) -> dict[str, Any]:
+def ask(op: str, name: str | None, within: float = ANSWER_S) -> dict[str, Any]:
     """The supervisor's answer. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(ANSWER_S)
+        connection.settimeout(within)
         connection.connect(SOCKET)
         connection.sendall(json.dumps({"op": op, "name": name}).encode() + b"\n")
         with connection.makefile("rb") as answers:

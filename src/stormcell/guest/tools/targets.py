@@ -10,6 +10,7 @@ import os
 import pwd
 from collections.abc import Iterator
 
+from stormcell.guest import nodes
 from stormcell.guest.tools import processes
 from stormcell.guest.tools.processes import Process
 
@@ -32,6 +33,8 @@ def find(by: str, what: str) -> list[Process]:
         if process is not None and (process.pid == 1 or processes.is_ours(process)):
             whose = "init" if process.pid == 1 else "the agent" if processes.is_agent(process.pid) else "a part"
             raise ValueError(f"process {what} is {whose} of this sandbox, which has to survive the fault; {CRASH}")
+        if process is not None and not processes.is_meant(process):
+            raise ValueError(f"process {what} ({process.comm}) is not in the node '{nodes.current()}'")
         return [process] if process is not None else []
     if by in ("service", "main"):
         try:
@@ -53,7 +56,7 @@ def find(by: str, what: str) -> list[Process]:
 
 def _spare(found: Iterator[Process] | list[Process]) -> list[Process]:
     spared = {1, *processes.ancestors()}
-    return [process for process in found if process.pid not in spared and not processes.is_ours(process)]
+    return [p for p in found if p.pid not in spared and not processes.is_ours(p) and processes.is_meant(p)]
 
 
 def _uid(user: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stormcell.guest.tools import targets
-from stormcell.guest.tools.processes import SERVICES
+from stormcell.guest.tools.processes import service_folder
 
 CGROUPS = "/sys/fs/cgroup"
 AGENT = f"{CGROUPS}/stormcell/agent"
@@ -120,7 +120,7 @@ def whom(words: Words, config: Config) -> None:
     """The target: a cgroup and those below it, a user, or a set of processes and (but `main`) their new children."""
     by, what = words.get("by", "any"), words.get("what", "")
     if by in ("service", "cgroup"):
-        folder = f"{SERVICES}/{what}" if by == "service" else what
+        folder = service_folder(what) if by == "service" else what
         config.by, config.cgroup = BY_CGROUP, os.stat(folder).st_ino
         config.level = len(os.path.relpath(folder, CGROUPS).split("/"))
     elif by == "user" and (user := _user_id(what)) != 0:

@@ -9,6 +9,7 @@ import struct
 import time
 from typing import Any
 
+from stormcell.guest import nodes
 from stormcell.guest.kernel import write_file
 from stormcell.guest.tools import common
 from stormcell.guest.tools.net import qdiscs
@@ -145,7 +146,7 @@ def unhook(device: str, pref: str) -> dict[str, Any]:
 
 
 def _mark(device: str) -> str:
-    return f"hook-{device}"
+    return f"hook-{nodes.current() or ''}-{device}"
 
 
 def main(argv: list[str]) -> int:

@@ -117,7 +117,7 @@ def start(mark: str, *given: str) -> dict[str, Any]:
     os.stat(words["path"])
     found = [process.pid for process in targets.find(by, what)]
     if by == "service":
-        os.stat(f"{processes.SERVICES}/{what}")
+        os.stat(processes.service_folder(what))
     if not found and by not in seizer.LATER_TOO:
         raise LookupError(f"there is no process of {by} '{what}'")
     holder = Shortener(seizer.finder(by, what, found), words, by in seizer.LATER_TOO)

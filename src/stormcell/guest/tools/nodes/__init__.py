@@ -1,0 +1,1 @@
+"""Makes the nodes of an experiment."""
