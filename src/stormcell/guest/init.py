@@ -8,10 +8,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from stormcell.guest import agent, boot, commands, resume
 from stormcell.guest.kernel import lock_memory, write_file
+from stormcell.guest.sealed import conductor, mailbox
 from stormcell.guest.supervisor import Supervisor
 
 _RESTART = 0.2
@@ -29,7 +30,10 @@ def main(argv: Sequence[str]) -> int:
     commands.warm()
     gc.collect()
     gc.freeze()  # forked children then write to fewer of the pages that they share with us
-    supervisor = Supervisor(say, start_agent)
+    kept = {"agent": lambda: _start("agent", _agent)}
+    if os.path.exists(mailbox.DEVICE):
+        kept["conductor"] = lambda: _start("conductor", _conductor)
+    supervisor = Supervisor(say, kept)
     while True:
         try:
             supervisor.run()
@@ -46,20 +50,21 @@ def say(text: str) -> None:
         pass
 
 
-def start_agent() -> int:
-    """Fork the agent from this interpreter. Returns its pid."""
+def _start(name: str, serve: Callable[[], None]) -> int:
+    """Fork it from this interpreter. Returns its pid."""
     pid = os.fork()
     if pid == 0:
         try:
-            _agent()
+            _set_apart()
+            serve()
         except BaseException as error:
-            say(f"the agent ended: {type(error).__name__}: {error}")
+            say(f"the {name} ended: {type(error).__name__}: {error}")
         finally:
             os._exit(1)
     return pid
 
 
-def _agent() -> None:
+def _set_apart() -> None:
     os.closerange(3, 1 << 20)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -69,6 +74,23 @@ def _agent() -> None:
             write_file(path, text)
         except OSError as error:
             say(f"{path}: {error}")
+
+
+def _lock_memory(name: str) -> None:
+    gc.freeze()
+    try:
+        lock_memory()
+    except OSError as error:
+        say(f"the {name}'s memory is not locked: {error}")
+
+
+def _conductor() -> None:
+    served = conductor.Conductor()
+    _lock_memory("conductor")
+    served.serve()
+
+
+def _agent() -> None:
     handlers = {**agent.HANDLERS, "resume": resume.Resume().serve, "clock": resume.clock}
     served = agent.Agent(cgroups=boot.EXECS, handlers=handlers)
     served.generation = resume.generation()
@@ -76,9 +98,5 @@ def _agent() -> None:
     served.forest.tend()
     for path in sorted(glob.glob("/dev/virtio-ports/agent.*")):
         served.add_port(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
-    gc.freeze()
-    try:
-        lock_memory()
-    except OSError as error:
-        say(f"the agent's memory is not locked: {error}")
+    _lock_memory("agent")
     served.loop.run()

@@ -51,18 +51,7 @@ class Resume:
 
     def serve(self, agent: Agent, port: Port, stream: int, request: Mapping[str, Any]) -> None:
         """Answer `resumed`. Raises WireError, OSError: then nothing is acknowledged."""
-        wall, name = request.get("wall_clock_ns"), request.get("hostname")
-        machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
-        if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
-            raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
-        seed = bytes.fromhex(str(entropy))
-        set_clock(wall, request.get("advance_ns"))
-        reseed(self._random, seed)
-        self._vary_ports(seed)
-        socket.sethostname(str(name))
-        self._machine_id.write(str(machine_id))
-        self._generation.write(str(life))
-        agent.generation = str(life)
+        agent.generation = self.become(request)
         dropped = foreign_connections() if established(self._counters) else 0
 
         def answer(_job: Job | None = None) -> dict[str, Any]:
@@ -76,6 +65,21 @@ class Resume:
         port.streams[stream] = Job(
             port, stream, child, Single(), timeout=20, conclude=answer, release=_nothing, collect=True
         )
+
+    def become(self, request: Mapping[str, Any]) -> str:
+        """Take on time, entropy and identity; the generation. Raises WireError, OSError."""
+        wall, name = request.get("wall_clock_ns"), request.get("hostname")
+        machine_id, life, entropy = request.get("machine_id"), request.get("generation"), request.get("entropy")
+        if not isinstance(wall, int) or not all(isinstance(text, str) for text in (name, machine_id, life, entropy)):
+            raise WireError("resume takes wall_clock_ns, hostname, machine_id, generation and entropy")
+        seed = bytes.fromhex(str(entropy))
+        set_clock(wall, request.get("advance_ns"))
+        reseed(self._random, seed)
+        self._vary_ports(seed)
+        socket.sethostname(str(name))
+        self._machine_id.write(str(machine_id))
+        self._generation.write(str(life))
+        return str(life)
 
     def _vary_ports(self, seed: bytes) -> None:
         """Begin the ephemeral ports elsewhere than the siblings do.

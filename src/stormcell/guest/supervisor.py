@@ -20,17 +20,17 @@ STATUS = f"{boot.STATE}/services.json"
 SOCKET = f"{boot.STATE}/supervisor.sock"
 _HELPERS = f"{boot.CGROUPS}/stormcell/helpers"
 _LOG_CHECK = 2.0
-_AGENT_DELAY = 0.2
+_AGAIN_DELAY = 0.2
 
 
 class Supervisor:
-    """Owns every child of PID 1. `start_agent` forks the agent and returns its pid."""
+    """Owns every child of PID 1. `kept` are by name those that never end: each forks one and returns its pid."""
 
-    def __init__(self, say: Callable[[str], None], start_agent: Callable[[], int]) -> None:
+    def __init__(self, say: Callable[[str], None], kept: Mapping[str, Callable[[], int]]) -> None:
         self.loop = Loop(lambda error: say(f"{type(error).__name__}: {error}"))
         self.services: dict[str, Service] = {}
         self._say = say
-        self._start_agent = start_agent
+        self._kept = kept
         self._children: dict[int, Callable[[int], None]] = {}
         self._queue: deque[Service] = deque()
         self._waiting: list[tuple[Callable[[], bool], _Client]] = []
@@ -44,7 +44,8 @@ class Supervisor:
             signal.set_wakeup_fd(self._signals[1], warn_on_full_buffer=False)
             signal.signal(signal.SIGCHLD, lambda *_: None)
             self.loop.watch(self._signals[0], self._reap)
-            self._agent()
+            for name in self._kept:
+                self._keep(name)
             os.makedirs(_HELPERS, exist_ok=True)
             self._listen()
             self.loop.soon(self._load_at_boot)
@@ -111,12 +112,12 @@ class Supervisor:
                 still.append((met, client))
         self._waiting = still
 
-    def _agent(self) -> None:
-        self.child(self._start_agent(), self._agent_ended)
+    def _keep(self, name: str) -> None:
+        def ended(status: int) -> None:
+            self._say(f"the {name} ended ({os.waitstatus_to_exitcode(status)}) and is started anew")
+            self.loop.after(_AGAIN_DELAY, lambda: self._keep(name))
 
-    def _agent_ended(self, status: int) -> None:
-        self._say(f"the agent ended ({os.waitstatus_to_exitcode(status)}) and is started anew")
-        self.loop.after(_AGENT_DELAY, self._agent)
+        self.child(self._kept[name](), ended)
 
     def _reap(self, _events: int) -> None:
         try:

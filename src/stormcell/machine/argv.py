@@ -100,16 +100,7 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
         "-device", f"virtio-net-device,netdev={NETWORK},guest_announce=off",
         "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",
     ]
-    for index, fd in enumerate(ends.agent):
-        argv += [
-            "-chardev", f"socket,id=a{index},fd={fd},server=on,wait=off",
-            "-device", f"virtserialport,chardev=a{index},name=agent.{index}",
-        ]
-    for index, fd in enumerate(ends.qmp):
-        argv += [
-            "-chardev", f"socket,id=q{index},fd={fd},server=on,wait=off",
-            "-mon", f"chardev=q{index},mode=control",
-        ]
+    argv += [*agent_ports(ends), *monitors(ends)]
     argv += ["-blockdev", _disk_option(None if incoming else spec.disk)]
     argv += ["-device", f"virtio-blk-device,id={CARD},drive={LATER if incoming else DISK}"]
     # the state of a fork comes without the section that this would add; template states do as well, so that any
@@ -119,6 +110,24 @@ def qemu_argv(qemu: Path, spec: MachineSpec, ends: Ends, *, tsc_khz: int, incomi
     if incoming:
         # a state that was saved while the guest ran would have it run as soon as it is loaded
         argv += ["-incoming", "defer", "-S"]
+    return argv
+
+
+def agent_ports(ends: Ends) -> list[str]:
+    """The channels of the guest's agent, each on a socket of ours."""
+    argv = []
+    for index, fd in enumerate(ends.agent):
+        argv += ["-chardev", f"socket,id=a{index},fd={fd},server=on,wait=off"]
+        argv += ["-device", f"virtserialport,chardev=a{index},name=agent.{index}"]
+    return argv
+
+
+def monitors(ends: Ends) -> list[str]:
+    """QEMU's monitors, each on a socket of ours."""
+    argv = []
+    for index, fd in enumerate(ends.qmp):
+        argv += ["-chardev", f"socket,id=q{index},fd={fd},server=on,wait=off"]
+        argv += ["-mon", f"chardev=q{index},mode=control"]
     return argv
 
 

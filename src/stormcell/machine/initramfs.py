@@ -13,6 +13,8 @@ from stormcell.machine.kernel import Kernel, dependencies, load_order
 from stormcell.spec.errors import HostError, MissingTool
 from stormcell.spec.home import Home, private_folder
 
+SEALED_MODULES = ["nd_e820", "nd_pmem"]
+"""Of a sealed machine, whose disk is persistent memory."""
 MODULES = ["virtio_mmio", "virtio_blk", "virtio_net", "virtio_console", "virtio-rng", "pvpanic-mmio"]
 
 INIT = """\
@@ -22,8 +24,13 @@ $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 $b mount -t devtmpfs dev /dev
 for m in /m/*; do $b insmod $m; done
+d=/dev/vda
+if $b grep -q memmap= /proc/cmdline; then
+  for m in /s/*; do $b insmod $m; done
+  d=/dev/pmem0
+fi
 n=0
-until $b mount -t ext4 /dev/vda /root; do
+until $b mount -t ext4 $d /root; do
   n=$((n + 1)); [ $n -gt 50 ] && { echo "stormcell: no disk"; $b reboot -f; }
   $b usleep 100000
 done
@@ -55,7 +62,7 @@ def busybox() -> bytes:
 
 
 def _base(init: str) -> list[Entry]:
-    folders = [Entry.folder(name) for name in ("bin", "dev", "m", "proc", "root", "sys")]
+    folders = [Entry.folder(name) for name in ("bin", "dev", "m", "proc", "root", "s", "sys")]
     return [*folders, Entry.file("bin/busybox", busybox(), 0o755), Entry.file("init", init.encode(), 0o755)]
 
 
@@ -66,10 +73,11 @@ def probe_initramfs() -> bytes:
 
 def guest_initramfs(kernel: Kernel, pyz: bytes) -> bytes:
     """The whole archive, uncompressed: emulated decompression costs more than QEMU copying 5 MB."""
-    order = load_order(dependencies(kernel.modules), MODULES)
+    table = dependencies(kernel.modules)
     entries = _base(INIT)
-    for number, path in enumerate(order, start=10):
-        entries.append(Entry.file(f"m/{number}-{Path(path).name}", (kernel.modules / path).read_bytes()))
+    for folder, names in (("m", MODULES), ("s", SEALED_MODULES)):
+        for number, path in enumerate(load_order(table, names), start=10):
+            entries.append(Entry.file(f"{folder}/{number}-{Path(path).name}", (kernel.modules / path).read_bytes()))
     entries.append(Entry.file("guest.pyz", pyz))
     return archive(entries)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stormcell.machine.argv import Ends, qemu_argv
-from stormcell.machine.host import find_qemu, tsc_khz
-from stormcell.machine.model import AGENT_PORTS, QMP_PORTS, MachineSpec, ProcessIdentity
+from stormcell.machine.argv import Ends
+from stormcell.machine.host import find_qemu
+from stormcell.machine.model import AGENT_PORTS, QMP_PORTS, ProcessIdentity
 from stormcell.machine.process import kill_and_wait, parse_stat, reap, spawn
 from stormcell.machine.sockets import listen
 from stormcell.spec.errors import HostError, MachineError, NoSpace
@@ -25,7 +26,11 @@ class Launched:
     pidfd: int
 
 
-def launch(spec: MachineSpec, folder: Path, *, incoming: bool) -> Launched:
+Argv = Callable[[Path, Ends], list[str]]
+"""QEMU's command line, from its path and the numbers of its sockets."""
+
+
+def launch(argv: Argv, folder: Path) -> Launched:
     """Start QEMU in `folder`, to boot or to wait for what it goes on from; a failure leaves no process.
 
     Raises HostError, NoSpace, MissingTool, MachineError.
@@ -36,13 +41,13 @@ def launch(spec: MachineSpec, folder: Path, *, incoming: bool) -> Launched:
     private_folder(folder)
     try:
         with ExitStack() as ours:
-            return _launch(qemu.path, spec, folder, incoming, ours)
+            return _launch(qemu.path, argv, folder, ours)
     except OSError as error:
         kind = NoSpace if error.errno == 28 else HostError
         raise kind("the machine cannot be started", where=str(folder), detail=str(error)) from error
 
 
-def _launch(qemu: Path, spec: MachineSpec, folder: Path, incoming: bool, ours: ExitStack) -> Launched:
+def _launch(qemu: Path, argv: Argv, folder: Path, ours: ExitStack) -> Launched:
     def opened(path: Path, flags: int) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC, 0o600)
         ours.callback(os.close, fd)
@@ -64,8 +69,7 @@ def _launch(qemu: Path, spec: MachineSpec, folder: Path, incoming: bool, ours: E
     # numbers above all of ours, so that no dup2 in the child overwrites a descriptor that is still to be passed
     inherited = {fd: number for number, fd in enumerate(passed, start=max(*passed, log) + 1)}
     ends = Ends(*([inherited[end.fileno()] for end in sockets[kind]] for kind, _ in kinds))
-    argv = qemu_argv(qemu, spec, ends, tsc_khz=tsc_khz(), incoming=incoming)
-    pid = spawn(argv, folder, inherited, log)
+    pid = spawn(argv(qemu, ends), folder, inherited, log)
     pidfd = os.pidfd_open(pid)  # our child, not reaped: the pid cannot be another's
     try:
         identity = parse_stat(Path(f"/proc/{pid}/stat").read_text(errors="replace"))

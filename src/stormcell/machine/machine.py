@@ -9,16 +9,18 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from stormcell.machine import console, network
-from stormcell.machine.argv import CARD, DISK, NETWORK, forward_option, overlay_node
+from stormcell.machine.argv import CARD, DISK, NETWORK, forward_option, overlay_node, qemu_argv
 from stormcell.machine.capture import Capture, capture
 from stormcell.machine.channel import Channel
 from stormcell.machine.events import ENDED, EventLog, end_reason
-from stormcell.machine.launch import launch
+from stormcell.machine.host import tsc_khz
+from stormcell.machine.launch import Argv, launch
 from stormcell.machine.model import (
     AGENT_PORTS,
     ExitEvidence,
@@ -92,9 +94,15 @@ class Machine:
 
     @classmethod
     async def _launched(cls, spec: MachineSpec, folder: Path, *, incoming: bool) -> Self:
-        launched = launch(spec, folder, incoming=incoming)
-        machine = cls(folder, launched.identity, launched.pidfd)
+        argv = partial(qemu_argv, spec=spec, tsc_khz=tsc_khz(), incoming=incoming)
+        machine = await cls._opened(lambda qemu, ends: argv(qemu, ends=ends), folder, incoming=incoming)
         machine._forwards = spec.forwards
+        return machine
+
+    @classmethod
+    async def _opened(cls, argv: Argv, folder: Path, *, incoming: bool) -> Self:
+        launched = launch(argv, folder)
+        machine = cls(folder, launched.identity, launched.pidfd)
         async with machine._or_given_up():
             machine._monitor = await Monitor.open(folder, machine._on_event)
             if incoming:
@@ -158,16 +166,24 @@ class Machine:
             # QEMU lets the drive of a device change while it waits (set_drive in hw/core/qdev-properties-system.c)
             where = {"path": f"/machine/peripheral/{CARD}", "property": "drive"}
             await monitor.execute("qom-set", where | {"value": DISK})
-            fd = open_for_reading(state)
-            try:
-                await monitor.pass_fd("state", fd)
-            finally:
-                os.close(fd)
+            await self._hand_over(state)
         finally:
             if filling is not None:
                 await to_the_end(filling)
+        await self._take_state()
+
+    async def _hand_over(self, state: Path) -> None:
+        """Give QEMU the file of a device state."""
+        fd = open_for_reading(state)
+        try:
+            await self._running().pass_fd("state", fd)
+        finally:
+            os.close(fd)
+
+    async def _take_state(self) -> None:
+        """Go on from the device state that was handed over."""
         done = self._log.expect(_migration_over)
-        await monitor.execute("migrate-incoming", {"uri": "fd:state"})
+        await self._running().execute("migrate-incoming", {"uri": "fd:state"})
         await self._migration(done, "the saved state cannot be loaded")
 
     def _fill(self, memory: Path, pages: Pages | None) -> None:
@@ -359,8 +375,13 @@ class Machine:
 
         The guest stays stopped; returns when it was, by the host's wall clock in ns. Raises MachineError.
         """
-        monitor = self._running()
         stopped = await self.pause()
+        await self._write_state(path)
+        return stopped
+
+    async def _write_state(self, path: Path) -> None:
+        """Of a guest that stands still."""
+        monitor = self._running()
         await monitor.execute("migrate-set-capabilities", {"capabilities": CAPABILITIES})
         fd = open_for_writing(path)
         try:
@@ -371,7 +392,6 @@ class Machine:
             os.fsync(fd)
         finally:
             os.close(fd)
-        return stopped
 
     async def kill(self) -> ExitEvidence:
         """SIGKILL; returns when the process was seen dead. Harmless when it already is."""

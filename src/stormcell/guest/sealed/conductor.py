@@ -1,0 +1,105 @@
+"""The host's hand in a sealed machine: serves one request after the other, each given while the machine stands still.
+
+    exec      argv, stdin, open, cwd, env, user, timeout_s     a command; `open`: its standard input stays open for
+                                                               lines, and its output is lines, each told by itself
+    resume    as the agent's (resume.py)                       who this machine is from here on, and its entropy
+    line      text                                             for the command that waits: the answer to AWAIT
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from stormcell.guest import boot, resume
+from stormcell.guest.loop import Loop
+from stormcell.guest.sealed.commanded import Commanded
+from stormcell.guest.sealed.mailbox import AWAIT, ENDED, ERRORS, EXIT, OUTPUT, PASS, READY, Mailbox, frame
+from stormcell.guest.sealed.stop import STOP, Ports
+from stormcell.guest.spawn import NotStarted
+from stormcell.guest.trees import Forest
+
+BEAT_S = 0.1
+"""So often a machine passes by while a run is under way: the host may stop it there, and nowhere between."""
+AWAITS = b'"event": "await"'
+
+
+class Conductor:
+    """Use `serve`; it does not return."""
+
+    def __init__(self) -> None:
+        """Raises OSError when this is no sealed machine."""
+        self._box = Mailbox()
+        self._ports = Ports()
+        self._loop = Loop(_failed)
+        self._forest = Forest(boot.EXECS)
+        self._resume = resume.Resume()
+        self._lines = b""
+
+    def serve(self) -> None:
+        """For ever."""
+        why = READY
+        while True:
+            request = json.loads(self._stand_still(why))
+            try:
+                answer = self._answer(request)
+            except (NotStarted, OSError, ValueError, KeyError, TypeError) as error:
+                stage, number = getattr(error, "stage", "request"), getattr(error, "errno", 0) or 0
+                answer = {"error": {"stage": stage, "errno": number, "message": str(error)}}
+            self._box.add(frame(EXIT, json.dumps(answer).encode()))
+            why = ENDED
+
+    def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request["op"] == "resume":
+            return {"generation": self._resume.become(request)}
+        if request["op"] != "exec":
+            raise ValueError(f"no such request: {request['op']!r}")
+        lines = bool(request.get("open"))
+        hear = self._hear_lines if lines else self._hear
+        command = Commanded(self._loop, self._forest, request, hear)
+        if lines:
+            self._lines = b""
+            self._beat(command)
+        while not command.over:
+            self._loop.turn()
+        return command.ending()
+
+    def _stand_still(self, why: int) -> bytes:
+        self._box.tell(why, time.monotonic_ns())
+        self._ports.write(STOP)
+        return self._box.take() if why != AWAIT else self._line()
+
+    def _pass_by(self) -> None:
+        self._box.tell(PASS, time.monotonic_ns())
+        self._ports.write(self._box.order().passing)
+
+    def _beat(self, command: Commanded) -> None:
+        if not command.over:
+            self._pass_by()
+            self._loop.after(BEAT_S, lambda: self._beat(command))
+
+    def _hear(self, _command: Commanded, kind: int, data: bytes) -> None:
+        self._box.add(frame(kind, data))
+
+    def _hear_lines(self, command: Commanded, kind: int, data: bytes) -> None:
+        if kind == ERRORS:
+            self._hear(command, kind, data)
+            return
+        *lines, self._lines = (self._lines + data).split(b"\n")
+        for line in lines:
+            self._box.add(frame(OUTPUT, line + b"\n"))
+            self._pass_by()
+            if AWAITS in line[:200]:
+                command.write(self._stand_still(AWAIT))
+
+    def _line(self) -> bytes:
+        written, data = self._box.written, self._box.take()
+        self._box.written = written
+        return data
+
+
+def _failed(error: Exception) -> None:
+    sys.stderr.write(f"stormcell conductor: {type(error).__name__}: {error}\n")

@@ -1,0 +1,78 @@
+"""The command line of QEMU for a machine whose time is its instruction count. Pure.
+
+Nothing in it depends on the host: no frequency, no clock, no entropy, no path that the guest could see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from stormcell.machine.argv import CONSOLE_BYTES, SANDBOX, Ends, agent_ports, comma, emulated, monitors
+from stormcell.machine.sealed.layout import MIB, Layout
+
+SHIFT = 1
+"""An instruction takes 2 ns of the guest's time (`-icount shift=1`): 500 million of them are a second."""
+TSC_KHZ = 1_000_000
+"""The time stamp counter counts those nanoseconds (cpus_get_elapsed_ticks in softmmu/cpus.c, icount_get)."""
+CPU = "max,-erms,-rdrand,-rdseed"
+"""Without instructions that draw random numbers: QEMU's count of drawn ones is in no snapshot."""
+EPOCH = "2026-01-01T00:00:00"
+"""The wall clock at power-on, UTC."""
+Clock = Literal["warped", "real"]
+"""Idle time is skipped, or waited for as on any machine: then somebody may talk to the guest."""
+
+
+@dataclass(frozen=True)
+class SealedSpec:
+    """One sealed machine; `memory` is the file behind its memory, disk and mailbox, copy-on-write unless `share`."""
+
+    name: str
+    layout: Layout
+    kernel: Path
+    initrd: Path
+    memory: Path
+    share: bool = False
+    clock: Clock = "warped"
+
+
+def command_line(layout: Layout) -> str:
+    """The guest kernel's command line."""
+    words = ["console=ttyS0", "quiet", "reboot=t", "panic=1", "lsm=lockdown,capability,bpf"]
+    return " ".join([*words, *emulated(TSC_KHZ), *layout.words()])
+
+
+def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, *, incoming: bool) -> list[str]:
+    """The whole command line. `incoming` waits for a device state instead of booting."""
+    size = spec.layout.size // MIB
+    share = "on" if spec.share else "off"
+    sleep = "off" if spec.clock == "warped" else "on"
+    # fmt: off
+    argv = [
+        str(qemu),
+        "-name", spec.name,
+        "-nodefaults", "-no-user-config", "-nographic",
+        "-sandbox", SANDBOX,
+        # the kernel takes notice of persistent memory where it looks for PCI resources (e820__reserve_resources_late)
+        "-M", "microvm,rtc=on,pcie=on,memory-backend=mem",
+        "-accel", "tcg,thread=single",
+        "-icount", f"shift={SHIFT},sleep={sleep}",
+        "-seed", "1",
+        "-rtc", f"base={EPOCH},clock=vm",
+        "-cpu", CPU,
+        "-smp", "1",
+        "-m", str(size),
+        "-object", f"memory-backend-file,id=mem,size={size}M,mem-path={comma(spec.memory)},share={share}",
+        # a crash of the guest is part of its run: it resets and boots again by itself
+        "-action", "reboot=reset,shutdown=pause,panic=pause",
+        "-kernel", str(spec.kernel), "-initrd", str(spec.initrd),
+        "-append", command_line(spec.layout),
+        "-chardev", f"ringbuf,id=console,size={CONSOLE_BYTES}",
+        "-serial", "chardev:console",
+        "-device", "pvpanic",
+        "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",
+    ]
+    # fmt: on
+    argv += [*agent_ports(ends), *monitors(ends), "-global", "migration.send-configuration=off"]
+    return [*argv, "-incoming", "defer", "-S"] if incoming else argv
