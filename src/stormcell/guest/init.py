@@ -31,8 +31,8 @@ def main(argv: Sequence[str]) -> int:
     gc.collect()
     gc.freeze()  # forked children then write to fewer of the pages that they share with us
     kept = {"agent": lambda: _start("agent", _agent)}
-    if os.path.exists(mailbox.DEVICE):
-        kept["conductor"] = lambda: _start("conductor", _conductor)
+    if (address := mailbox.address()) is not None:
+        kept["conductor"] = lambda: _start("conductor", lambda: _conductor(address))
     supervisor = Supervisor(say, kept)
     while True:
         try:
@@ -84,8 +84,8 @@ def _lock_memory(name: str) -> None:
         say(f"the {name}'s memory is not locked: {error}")
 
 
-def _conductor() -> None:
-    served = conductor.Conductor()
+def _conductor(address: int) -> None:
+    served = conductor.Conductor(address)
     _lock_memory("conductor")
     served.serve()
 

@@ -50,6 +50,11 @@ class Home:
         return self.cache / "templates"
 
     @property
+    def sealed(self) -> Path:
+        """One folder a sealed template, named by its digest."""
+        return self.cache / "sealed"
+
+    @property
     def names(self) -> Path:
         """One file a template name; its text is a digest."""
         return self.cache / "names"

@@ -28,7 +28,7 @@ from stormcell.template.image import ImageSpec, ensure_image, image_path, image_
 from stormcell.template.manifest import write_manifest
 from stormcell.template.model import Progress, Stage, Template
 from stormcell.template.namespace import remove_tree
-from stormcell.template.provision import Say, provision
+from stormcell.template.provision import LiveGuest, Say, provision
 from stormcell.template.store import Store
 
 BOOT_S = 240.0
@@ -60,7 +60,7 @@ async def build(
     def say(stage: Stage, text: str) -> None:
         progress(Progress(recipe.name, stage, text, round(time.monotonic() - began, 3)))
 
-    inputs, initrd = await _resolve(recipe, home, accel, say)
+    inputs, initrd = await resolve(recipe, home, accel, say)
     store = Store(home)
     if template := _existing(store, inputs.digest):
         store.remember(recipe.name, inputs.digest)
@@ -84,7 +84,7 @@ def _existing(store: Store, digest: str) -> Template | None:
         return None
 
 
-async def _resolve(recipe: Recipe, home: Home, accel: Accel | None, say: Say) -> tuple[Inputs, Path]:
+async def resolve(recipe: Recipe, home: Home, accel: Accel | None, say: Say) -> tuple[Inputs, Path]:
     """All inputs, the image's included. Deciding on acceleration takes up to 20 s, the image 40 s: side by side."""
     contents = recipe.contents()
     qemu = find_qemu()
@@ -120,7 +120,7 @@ async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
     final = home.templates / inputs.digest
     work = final.with_name(f"{inputs.digest}.new")
     check_room(home.templates, inputs.recipe.memory + (2 << 30))
-    _clear(work)
+    clear_work(work)
     work.mkdir(mode=0o700)
     try:
         new = work / "template"
@@ -136,7 +136,7 @@ async def _build(inputs: Inputs, initrd: Path, home: Home, say: Say) -> None:
         remove_tree(work)
 
 
-def _clear(work: Path) -> None:
+def clear_work(work: Path) -> None:
     """Remove what a builder that was killed left, its machine included. Its lock is ours now: nobody builds there."""
     identity = read_identity(work / "run")
     machine = open_pidfd(identity) if identity else None
@@ -192,13 +192,13 @@ async def _prepared(machine: Machine, inputs: Inputs, say: Say) -> int:
     try:
         async with await machine.channel() as channel:
             await channel.ready(BOOT_S)
-            await provision(channel, inputs.recipe, inputs.contents, say)
+            await provision(LiveGuest(channel), inputs.recipe, inputs.contents, say)
             return min([await _ahead(channel) for _ in range(5)])[1]
     except BuildFailed as error:
         console = await machine.console(CONSOLE_LINES)
         raise BuildFailed(
             error.what,
-            where=_place(inputs.recipe, error.where),
+            where=place(inputs.recipe, error.where),
             remedy=error.remedy,
             detail=f"{error.detail.rstrip()}\n--- console\n{console}",
         ) from error
@@ -216,5 +216,6 @@ async def _ahead(channel: Channel) -> tuple[int, int]:
     return took, shown - asked - took // 2
 
 
-def _place(recipe: Recipe, part: str) -> str:
+def place(recipe: Recipe, part: str) -> str:
+    """Where something failed."""
     return f"{recipe.source or recipe.name}: {part}"

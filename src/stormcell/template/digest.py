@@ -11,11 +11,17 @@ from typing import Any
 from stormcell.machine.argv import Ends, qemu_argv
 from stormcell.machine.host import Qemu
 from stormcell.machine.model import MachineSpec, Shape
+from stormcell.machine.sealed.argv import SealedSpec, sealed_argv
+from stormcell.machine.sealed.layout import Layout
 from stormcell.spec.recipe import Recipe
 from stormcell.template.image import ImageSpec
+from stormcell.template.manifest import read_manifest
 
 FORMAT = 2
 """Raised when a template of the same inputs is built in another way."""
+SEALED_FORMAT = 1
+"""The same for sealed ones."""
+ENDS = Ends(range(8), range(8))
 
 
 @dataclass(frozen=True)
@@ -54,5 +60,30 @@ def machine_layout(shape: Shape) -> str:
     """A digest of the devices and their order: a device state fits only the machine that it was saved from."""
     nowhere = Path("/")
     spec = MachineSpec("template", shape, nowhere, nowhere, nowhere, nowhere)
-    argv = qemu_argv(nowhere, spec, Ends(range(8), range(8)), tsc_khz=0, incoming=False)
+    argv = qemu_argv(nowhere, spec, ENDS, tsc_khz=0, incoming=False)
+    return hashlib.sha256("\0".join(argv).encode()).hexdigest()
+
+
+def sealed_inputs(inputs: Inputs, layout: Layout, image: Path) -> dict[str, Any]:
+    """What a sealed template is built from: the image (its folder) by its content, not by how it was made."""
+    live = inputs.as_dict()
+    return {
+        **{key: live[key] for key in ("recipe", "files", "kernel", "initrd", "qemu")},
+        "format": SEALED_FORMAT,
+        "image": str(read_manifest(image)["files"]["root.img"]["sha256"]),
+        "machine": sealed_machine(layout),
+    }
+
+
+def sealed_digest(inputs: Inputs, layout: Layout, image: Path) -> str:
+    """The name of a sealed template (sha256, hex)."""
+    return hashlib.sha256(json.dumps(sealed_inputs(inputs, layout, image), sort_keys=True).encode()).hexdigest()
+
+
+def sealed_machine(layout: Layout) -> str:
+    """A digest of QEMU's arguments, the guest's memory and its command line among them."""
+    nowhere = Path("/")
+    argv = sealed_argv(
+        nowhere, SealedSpec("template", layout, nowhere, nowhere, nowhere), ENDS, nowhere, incoming=False
+    )
     return hashlib.sha256("\0".join(argv).encode()).hexdigest()

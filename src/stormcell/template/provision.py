@@ -9,6 +9,7 @@ import tarfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from stormcell.machine.channel import Channel
 from stormcell.machine.commands import Exit, start_command
@@ -53,30 +54,73 @@ class Done:
         return f"was killed by signal {self.exit.signal}"
 
 
-async def provision(channel: Channel, recipe: Recipe, contents: Mapping[str, bytes], say: Say) -> None:
+class Guest(Protocol):
+    """A booted guest that is being provisioned. Its methods raise SandboxError when it is lost."""
+
+    file_time: int
+    """Of the files that are written, in seconds since the epoch."""
+
+    async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:
+        """Run a command as root; its output (both streams as they come) is kept to the last KEPT bytes."""
+
+    async def pause(self, seconds: float) -> None:
+        """Wait."""
+
+    def now(self) -> float:
+        """Seconds, on the clock that deadlines are kept with."""
+
+    async def sync(self) -> None:
+        """Flush the guest's page cache to its disk."""
+
+
+class LiveGuest:
+    """Over a channel, on the host's clock."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.file_time = int(time.time())
+        self._channel = channel
+
+    async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:
+        """See Guest."""
+        return await run(self._channel, argv, timeout=timeout, stdin=stdin)
+
+    async def pause(self, seconds: float) -> None:
+        """See Guest."""
+        await asyncio.sleep(seconds)
+
+    def now(self) -> float:
+        """See Guest."""
+        return time.monotonic()
+
+    async def sync(self) -> None:
+        """See Guest."""
+        await self._channel.sync()
+
+
+async def provision(guest: Guest, recipe: Recipe, contents: Mapping[str, bytes], say: Say) -> None:
     """Carry out the recipe. Raises BuildFailed with the output of what failed, SandboxError when the guest is lost."""
     say("files", f"writing {len(contents)} files" if contents else "writing the scripts")
-    await _unpack(channel, [*_recipe_files(recipe, contents), *_scripts(recipe)])
+    await _unpack(guest, [*_recipe_files(recipe, contents), *_scripts(recipe)])
     if recipe.volumes:
-        await _make_volumes(channel, recipe.volumes, say)
+        await _make_volumes(guest, recipe.volumes, say)
     if recipe.setup:
         say("setup", "running the setup script")
-        await _script(channel, "setup", recipe.setup_within)
-    await _unpack(channel, [_entry(SERVICES, _services_json(recipe.services), 0o644, "root")])
+        await _script(guest, "setup", recipe.setup_within)
+    await _unpack(guest, [_entry(SERVICES, _services_json(recipe.services), 0o644, "root")])
     if recipe.services:
         say("services", f"starting {', '.join(service.name for service in recipe.services)}")
-        await _start_services(channel, recipe.services)
+        await _start_services(guest, recipe.services)
     if recipe.ready:
         say("ready", f"waiting until it is ready (at most {duration_text(recipe.ready_within)})")
-        await _until_ready(channel, recipe.ready_within)
+        await _until_ready(guest, recipe.ready_within)
     say("warm", "warming it up")
     if recipe.warm:
-        await _script(channel, "warm", recipe.setup_within)
+        await _script(guest, "warm", recipe.setup_within)
     for argv in WARM_UP:
         for _ in range(3):
-            await run(channel, argv, timeout=60)
-    await run(channel, ["rm", "-rf", SCRIPTS], timeout=60)
-    await channel.sync()
+            await guest.run(argv, timeout=60)
+    await guest.run(["rm", "-rf", SCRIPTS], timeout=60)
+    await guest.sync()
 
 
 async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:
@@ -103,27 +147,27 @@ async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: b
     return Done(await command.wait(), bytes(kept))
 
 
-async def _script(channel: Channel, name: str, timeout: float) -> None:
-    done = await run(channel, ["/bin/sh", f"{SCRIPTS}/{name}"], timeout=timeout)
+async def _script(guest: Guest, name: str, timeout: float) -> None:
+    done = await guest.run(["/bin/sh", f"{SCRIPTS}/{name}"], timeout=timeout)
     if not done.ok:
         raise BuildFailed(f"the recipe's `{name}` script {done.how}", where=name, detail=visible(done.output))
 
 
-async def _make_volumes(channel: Channel, volumes: Sequence[Volume], say: Say) -> None:
+async def _make_volumes(guest: Guest, volumes: Sequence[Volume], say: Say) -> None:
     say("files", f"making {len(volumes)} volumes" if len(volumes) > 1 else f"making the volume {volumes[0].name}")
     entries = [volume.model_dump(mode="json", exclude_none=True) | {"size": volume.size} for volume in volumes]
-    await _unpack(channel, [_entry(VOLUMES, json.dumps(entries, indent=1).encode(), 0o644, "root")])
-    done = await run(channel, ["stormcell-guest", "volume", "load"], timeout=300)
+    await _unpack(guest, [_entry(VOLUMES, json.dumps(entries, indent=1).encode(), 0o644, "root")])
+    done = await guest.run(["stormcell-guest", "volume", "load"], timeout=300)
     if not done.ok:
         raise BuildFailed("a volume cannot be made", where="volumes", detail=visible(done.output))
 
 
-async def _start_services(channel: Channel, services: Sequence[Service]) -> None:
+async def _start_services(guest: Guest, services: Sequence[Service]) -> None:
     patience = sum(service.ready_within for service in services) + 120
-    done = await run(channel, ["stormcell-guest", "service", "load"], timeout=patience)
+    done = await guest.run(["stormcell-guest", "service", "load"], timeout=patience)
     if done.ok:
         return
-    logs = await run(channel, ["/bin/sh", "-c", LOGS], timeout=60)
+    logs = await guest.run(["/bin/sh", "-c", LOGS], timeout=60)
     names = ", ".join(_not_running(done.output)) or "a service"
     raise BuildFailed(
         f"not running: {names}", where="services", detail=f"{visible(done.output)}\n{visible(logs.output)}"
@@ -139,22 +183,22 @@ def _not_running(answer: bytes) -> list[str]:
         return []
 
 
-async def _until_ready(channel: Channel, within: float) -> None:
-    deadline = time.monotonic() + within
+async def _until_ready(guest: Guest, within: float) -> None:
+    deadline = guest.now() + within
     while True:
-        left = deadline - time.monotonic()
-        done = await run(channel, ["/bin/sh", f"{SCRIPTS}/ready"], timeout=min(max(left, 1.0), ATTEMPT_S))
+        left = deadline - guest.now()
+        done = await guest.run(["/bin/sh", f"{SCRIPTS}/ready"], timeout=min(max(left, 1.0), ATTEMPT_S))
         if done.ok:
             return
-        if time.monotonic() >= deadline:
-            logs = await run(channel, ["/bin/sh", "-c", LOGS], timeout=60)
+        if guest.now() >= deadline:
+            logs = await guest.run(["/bin/sh", "-c", LOGS], timeout=60)
             raise BuildFailed(
                 f"the guest was not ready within {duration_text(within)}; the last try {done.how}",
                 where="ready",
                 detail=f"{visible(done.output)}\n{visible(logs.output)}",
                 remedy="mend `ready`, or give it more time with `ready_within`",
             )
-        await asyncio.sleep(PAUSE_S)
+        await guest.pause(PAUSE_S)
 
 
 Entry = tuple[tarfile.TarInfo, bytes]
@@ -164,7 +208,6 @@ def _entry(path: str, content: bytes, mode: int, owner: str) -> Entry:
     about = tarfile.TarInfo(path.lstrip("/"))
     user, _, group = owner.partition(":")
     about.size, about.mode, about.uname, about.gname = len(content), mode, user, group or user
-    about.mtime = int(time.time())
     return about, content
 
 
@@ -177,13 +220,14 @@ def _scripts(recipe: Recipe) -> list[Entry]:
     return [_entry(f"{SCRIPTS}/{name}", text.encode(), 0o600, "root") for name, text in texts.items()]
 
 
-async def _unpack(channel: Channel, entries: Sequence[Entry]) -> None:
+async def _unpack(guest: Guest, entries: Sequence[Entry]) -> None:
     """All files through one tar: a program started per file would take longer than the files."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for about, content in entries:
+            about.mtime = guest.file_time
             archive.addfile(about, io.BytesIO(content))
-    done = await run(channel, ["tar", "-C", "/", "-xpf", "-"], timeout=300, stdin=buffer.getvalue())
+    done = await guest.run(["tar", "-C", "/", "-xpf", "-"], timeout=300, stdin=buffer.getvalue())
     if not done.ok:
         raise BuildFailed("the recipe's files cannot be written", where="files", detail=visible(done.output))
 

@@ -1,9 +1,9 @@
 """The host's hand in a sealed machine: serves one request after the other, each given while the machine stands still.
 
-    exec      argv, stdin, open, cwd, env, user, timeout_s     a command; `open`: its standard input stays open for
-                                                               lines, and its output is lines, each told by itself
-    resume    as the agent's (resume.py)                       who this machine is from here on, and its entropy
-    line      text                                             for the command that waits: the answer to AWAIT
+exec      argv, stdin, open, cwd, env, user, timeout_s     a command; `open`: its standard input stays open for
+                                                           lines, and its output is lines, each told by itself
+resume    as the agent's (resume.py)                       who this machine is from here on, and its entropy
+line      text                                             for the command that waits: the answer to AWAIT
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stormcell.guest import boot, resume
 from stormcell.guest.loop import Loop
 from stormcell.guest.sealed.commanded import Commanded
 from stormcell.guest.sealed.mailbox import AWAIT, ENDED, ERRORS, EXIT, OUTPUT, PASS, READY, Mailbox, frame
-from stormcell.guest.sealed.stop import STOP, Ports
+from stormcell.guest.sealed.stop import Stops
 from stormcell.guest.spawn import NotStarted
 from stormcell.guest.trees import Forest
 
@@ -30,10 +30,10 @@ AWAITS = b'"event": "await"'
 class Conductor:
     """Use `serve`; it does not return."""
 
-    def __init__(self) -> None:
-        """Raises OSError when this is no sealed machine."""
-        self._box = Mailbox()
-        self._ports = Ports()
+    def __init__(self, address: int) -> None:
+        """`address` is the mailbox's. Raises OSError."""
+        self._box = Mailbox(address)
+        self._stops = Stops(self._box.memory)
         self._loop = Loop(_failed)
         self._forest = Forest(boot.EXECS)
         self._resume = resume.Resume()
@@ -44,6 +44,7 @@ class Conductor:
         why = READY
         while True:
             request = json.loads(self._stand_still(why))
+            self._box.written = 0
             try:
                 answer = self._answer(request)
             except (NotStarted, OSError, ValueError, KeyError, TypeError) as error:
@@ -55,6 +56,9 @@ class Conductor:
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request["op"] == "resume":
             return {"generation": self._resume.become(request)}
+        if request["op"] == "halt":
+            self._stops.halt()
+            return {}
         if request["op"] != "exec":
             raise ValueError(f"no such request: {request['op']!r}")
         lines = bool(request.get("open"))
@@ -69,12 +73,12 @@ class Conductor:
 
     def _stand_still(self, why: int) -> bytes:
         self._box.tell(why, time.monotonic_ns())
-        self._ports.write(STOP)
-        return self._box.take() if why != AWAIT else self._line()
+        self._stops.stand_still()
+        return self._box.take()
 
     def _pass_by(self) -> None:
         self._box.tell(PASS, time.monotonic_ns())
-        self._ports.write(self._box.order().passing)
+        self._stops.pass_by()
 
     def _beat(self, command: Commanded) -> None:
         if not command.over:
@@ -94,11 +98,6 @@ class Conductor:
             self._pass_by()
             if AWAITS in line[:200]:
                 command.write(self._stand_still(AWAIT))
-
-    def _line(self) -> bytes:
-        written, data = self._box.written, self._box.take()
-        self._box.written = written
-        return data
 
 
 def _failed(error: Exception) -> None:

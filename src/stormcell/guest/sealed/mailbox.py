@@ -1,10 +1,10 @@
 """What the guest and the host of a sealed machine exchange: a stretch of memory that both see.
 
-To the guest it is a block device of persistent memory, written and read past the page cache; to the host it is memory
-of the QEMU process. The host writes only while the guest stands still.
+The guest's kernel leaves it alone (`memmap=SIZE$START`), and /dev/mem shows it; to the host it is memory of the QEMU
+process. The host writes only while the guest stands still.
 
-    status   block 0, the guest's    MAGIC, stops, why, written, now_ns
-    order    block 1, the host's     orders, length, passing
+    status   page 0, the guest's     MAGIC, stops, why, written, now_ns; gate and tsc (stop.py)
+    order    page 1, the host's      orders, length, halting: 1 has it stand still also where it would pass by
     request  from REQUEST on         the host's: `length` bytes of JSON
     answer   from ANSWER on          the guest's: frames, `written` bytes since the last request was taken
 """
@@ -17,15 +17,19 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-DEVICE = "/dev/pmem1"
-BLOCK = 4096
-STATUS, ORDER, REQUEST, ANSWER = 0, BLOCK, 2 * BLOCK, 16 << 20
+WORD = "stormcell.mailbox="
+"""On the kernel's command line, with the address."""
+PAGE = 4096
+STATUS, ORDER, REQUEST, ANSWER = 0, PAGE, 2 * PAGE, 16 << 20
 SIZE = 80 << 20
+GATE, TSC = 64, 72
+"""Places in the status page, of a u32 and a u64."""
+HALTING = ORDER + 16
 MAGIC = b"STORMBOX"
 
 READY, PASS, AWAIT, ENDED = 1, 2, 3, 4
 """Why the guest stands still: it wants a request; it passes by (an event, a beat); a command of it waits for a line;
-the request was served. Only at `PASS` it does not stop unless the host asked for that."""
+the request was served. At `PASS` it stands still only if the host asked for that."""
 
 OUTPUT, ERRORS, EXIT = 1, 2, 3
 """Kinds of frames: standard output, standard error, and how the command ended (JSON); the last one of a request."""
@@ -33,6 +37,7 @@ OUTPUT, ERRORS, EXIT = 1, 2, 3
 _STATUS = struct.Struct("<8sQQQQ")
 _ORDER = struct.Struct("<QQQ")
 _FRAME = struct.Struct("<BI")
+_TSC = struct.Struct("<Q")
 
 
 @dataclass(frozen=True)
@@ -57,22 +62,29 @@ class Status:
         return cls(*rest)
 
 
+def tsc_of(page: bytes) -> int:
+    """The time stamp counter at the guest's last halt, from the status page."""
+    (found,) = _TSC.unpack_from(page, TSC)
+    return int(found)
+
+
 @dataclass(frozen=True)
 class Order:
-    """`orders` counts them; `passing` is the port that the guest writes to as it passes by."""
+    """`orders` counts them."""
 
     orders: int
     length: int
-    passing: int
+    halting: bool
 
     def pack(self) -> bytes:
         """As it lies in the mailbox."""
-        return _ORDER.pack(self.orders, self.length, self.passing)
+        return _ORDER.pack(self.orders, self.length, self.halting)
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
         """The host is trusted."""
-        return cls(*_ORDER.unpack_from(data))
+        orders, length, halting = _ORDER.unpack_from(data)
+        return cls(orders, length, bool(halting))
 
 
 def frame(kind: int, data: bytes) -> bytes:
@@ -97,48 +109,45 @@ def framed(length: int) -> int:
     return _FRAME.size + length
 
 
-class Mailbox:
-    """The guest's end. Writes whole blocks from memory that is aligned, as O_DIRECT asks for."""
+def address() -> int | None:
+    """Where the mailbox of this machine is; None when it has none, and is not sealed."""
+    with open("/proc/cmdline", encoding="ascii") as file:
+        words = file.read().split()
+    return next((int(word.removeprefix(WORD), 16) for word in words if word.startswith(WORD)), None)
 
-    def __init__(self, path: str = DEVICE) -> None:
+
+class Mailbox:
+    """The guest's end. `memory` is all of it."""
+
+    def __init__(self, place: int, path: str = "/dev/mem") -> None:
         """Raises OSError."""
-        self._fd = os.open(path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
-        self._block = mmap.mmap(-1, BLOCK)
-        self._tail = mmap.mmap(-1, BLOCK)
+        fd = os.open(path, os.O_RDWR | os.O_SYNC | os.O_CLOEXEC)
+        try:
+            self.memory = mmap.mmap(fd, SIZE, offset=place)
+        finally:
+            os.close(fd)
         self.written = 0
-        self.stops = 0
+        try:
+            self._stops = Status.unpack(self.memory[:PAGE]).stops  # the machine was booted again
+        except ValueError:
+            self._stops = 0
 
     def tell(self, why: int, now_ns: int) -> None:
         """The next status."""
-        self.stops += 1
-        self._block[: _STATUS.size] = Status(self.stops, why, self.written, now_ns).pack()
-        os.pwritev(self._fd, [self._block], STATUS)
-
-    def order(self) -> Order:
-        """What the host wants."""
-        os.preadv(self._fd, [self._block], ORDER)
-        return Order.unpack(self._block)
+        self._stops += 1
+        data = Status(self._stops, why, self.written, now_ns).pack()
+        self.memory[STATUS : STATUS + len(data)] = data
 
     def take(self) -> bytes:
-        """The request; a new answer begins."""
-        length = self.order().length
-        self.written = 0
-        if not length:
-            return b""
-        with mmap.mmap(-1, -(-length // BLOCK) * BLOCK) as room:
-            os.preadv(self._fd, [room], REQUEST)
-            return room[:length]
+        """The request, or the line."""
+        length = Order.unpack(self.memory[ORDER : ORDER + PAGE]).length
+        return self.memory[REQUEST : REQUEST + length]
 
     def add(self, data: bytes) -> bool:
         """Append to the answer; False when there is no room for it."""
-        if ANSWER + self.written + len(data) > SIZE - BLOCK:
+        start = ANSWER + self.written
+        if start + len(data) > SIZE:
             return False
-        at = 0
-        while at < len(data):
-            place = self.written % BLOCK
-            piece = data[at : at + BLOCK - place]
-            self._tail[place : place + len(piece)] = piece
-            os.pwritev(self._fd, [self._tail], ANSWER + self.written - place)
-            self.written += len(piece)
-            at += len(piece)
+        self.memory[start : start + len(data)] = data
+        self.written += len(data)
         return True

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from stormcell.guest.sealed.stop import BELL, GATES
 from stormcell.machine.argv import CONSOLE_BYTES, SANDBOX, Ends, agent_ports, comma, emulated, monitors
 from stormcell.machine.sealed.layout import MIB, Layout
 
@@ -20,6 +21,8 @@ CPU = "max,-erms,-rdrand,-rdseed"
 """Without instructions that draw random numbers: QEMU's count of drawn ones is in no snapshot."""
 EPOCH = "2026-01-01T00:00:00"
 """The wall clock at power-on, UTC."""
+BELL_NAME = "bell"
+GATE_NAMES = ("gate.0", "gate.1")
 Clock = Literal["warped", "real"]
 """Idle time is skipped, or waited for as on any machine: then somebody may talk to the guest."""
 
@@ -43,8 +46,11 @@ def command_line(layout: Layout) -> str:
     return " ".join([*words, *emulated(TSC_KHZ), *layout.words()])
 
 
-def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, *, incoming: bool) -> list[str]:
-    """The whole command line. `incoming` waits for a device state instead of booting."""
+def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, pipes: Path, *, incoming: bool) -> list[str]:
+    """The whole command line; nothing runs before it is told to. `incoming` waits for a device state first.
+
+    `pipes` is the folder of those that it stands still at.
+    """
     size = spec.layout.size // MIB
     share = "on" if spec.share else "off"
     sleep = "off" if spec.clock == "warped" else "on"
@@ -74,5 +80,8 @@ def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, *, incoming: bool) -> 
         "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",
     ]
     # fmt: on
+    for port, name in ((BELL, BELL_NAME), *zip(GATES, GATE_NAMES, strict=True)):
+        argv += ["-chardev", f"file,id={name},path={comma(pipes / name)}"]
+        argv += ["-device", f"isa-debugcon,iobase={port:#x},chardev={name}"]
     argv += [*agent_ports(ends), *monitors(ends), "-global", "migration.send-configuration=off"]
-    return [*argv, "-incoming", "defer", "-S"] if incoming else argv
+    return [*argv, "-S", *(["-incoming", "defer"] if incoming else [])]

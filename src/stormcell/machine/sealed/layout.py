@@ -1,8 +1,7 @@
 """Where in a sealed machine's memory its disk and its mailbox are. Pure.
 
-Both are memory that the kernel is told to take for persistent (`memmap=SIZE!START`, in
-Documentation/admin-guide/kernel-parameters.txt): its first device is /dev/pmem0, so the lower one must be the disk, or
-the mailbox would be. What QEMU loads at a reset, the initramfs, lies at the end of the memory below 4 GiB, so ordinary
+The disk is memory that the kernel is told to take for persistent (`memmap=SIZE!START`: /dev/pmem0), the mailbox memory
+that it is told to leave alone (`memmap=SIZE$START`, in Documentation/admin-guide/kernel-parameters.txt). What QEMU loads at a reset, the initramfs, lies at the end of the memory below 4 GiB, so ordinary
 memory is left there. All sizes are bytes; an offset is one into the file behind the memory.
 """
 
@@ -67,7 +66,8 @@ class Layout:
         """For the kernel's command line."""
         words = [
             f"memmap={self._disk // MIB}M!{self._address(self.disk) // MIB}M",
-            f"memmap={mailbox.SIZE // MIB}M!{self._address(self.box) // MIB}M",
+            f"memmap={mailbox.SIZE // MIB}M${self._address(self.box) // MIB}M",
+            f"{mailbox.WORD}{self._address(self.box):#x}",
         ]
         if not self._fits_below:
             unused = LOW - self.memory

@@ -5,21 +5,41 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from stormcell.guest.sealed.mailbox import ANSWER, BLOCK, ORDER, REQUEST, STATUS, Order, Status, frames, framed
-from stormcell.guest.sealed.stop import GO_BY, STOP
+from stormcell.guest.sealed.mailbox import (
+    ANSWER,
+    GATE,
+    ORDER,
+    PAGE,
+    REQUEST,
+    SIZE,
+    STATUS,
+    Order,
+    Status,
+    framed,
+    frames,
+    tsc_of,
+)
+from stormcell.guest.sealed.stop import GATES
+from stormcell.machine.argv import Ends
+from stormcell.machine.disk import writing
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.pages import region
 from stormcell.machine.sealed.argv import SealedSpec, sealed_argv
-from stormcell.spec.errors import GuestProtocolError, MachineDied, MachineError
+from stormcell.machine.sealed.gates import Gates
+from stormcell.machine.sealed.state import settle
+from stormcell.spec.errors import GuestProtocolError, HostError, MachineDied, MachineError
+from stormcell.spec.home import private_folder
 
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
+"""Who holds its gates is the only one who can let it go on: without them it would stand for ever."""
 LOOK_S = 0.2
 """While it runs: so often the host looks at how far it is."""
 Look = Callable[[], None]
@@ -27,26 +47,32 @@ Look = Callable[[], None]
 
 @dataclass(frozen=True)
 class Halt:
-    """Why the machine stands still. `panic`: its kernel panicked, and nobody asked for a stop; then the rest is old."""
+    """Why the machine stands still. `stopped`: QEMU has stopped it; with `panic` because the guest's kernel did."""
 
     status: Status
+    stopped: bool = False
     panic: bool = False
 
 
 class SealedMachine(Machine):
-    """Made by `boot` or `restore`; then `order`, `go` and `answer` in turn."""
+    """Made by `boot` or `restore`; then `order`, `go` and `answer` in turn. It ends with the thread that made it.
+
+    While the guest stands at a gate QEMU's main loop waits as well: then only its memory can be talked to.
+    """
 
     def __init__(self, folder: Path, identity: ProcessIdentity, pidfd: int) -> None:
         super().__init__(folder, identity, pidfd)
+        self._gates: Gates | None = None
+        self._at: int | None = None
         self._memory = -1
         self._box = 0
         self._orders = 0
-        self._stops = 0
+        self._halting = False
         self._read = 0
 
     @classmethod
     async def boot(cls, spec: SealedSpec, folder: Path) -> Self:
-        """A machine that boots; `go` waits for its first stop. A failure leaves no process.
+        """A machine at its power-on; `go` waits for its first stop. A failure leaves no process.
 
         Raises MissingTool, HostError, MachineDied, MachineError.
         """
@@ -59,13 +85,25 @@ class SealedMachine(Machine):
         async with machine._or_given_up():
             await machine._hand_over(state)
             await machine._take_state()
-            machine._stops = machine.status_now().stops
         return machine
 
     @classmethod
     async def _made(cls, spec: SealedSpec, folder: Path, *, incoming: bool) -> Self:
-        argv = partial(sealed_argv, incoming=incoming)
-        machine = await cls._opened(lambda qemu, ends: argv(qemu, spec, ends), folder, incoming=incoming)
+        private_folder(folder)
+        try:
+            gates = Gates(folder)
+        except OSError as error:
+            raise HostError("the machine's pipes cannot be made", where=str(folder), detail=str(error)) from error
+
+        def argv(qemu: Path, ends: Ends) -> list[str]:
+            return [*DIES_WITH_US, *sealed_argv(qemu, spec, ends, folder, incoming=incoming)]
+
+        try:
+            machine = await cls._opened(argv, folder, incoming=incoming)
+        except BaseException:
+            gates.close()
+            raise
+        machine._gates = gates
         async with machine._or_given_up():
             low, _ = region(machine.identity, spec.memory)
             machine._memory = os.open(f"/proc/{machine.identity.pid}/mem", os.O_RDWR | os.O_CLOEXEC)
@@ -79,83 +117,119 @@ class SealedMachine(Machine):
         else:
             super()._on_event(event)
 
+    async def _keep_console(self) -> None:
+        if self._at is None:
+            await super()._keep_console()
+
     # -- what it is told while it stands still ------------------------------------------------------------------------
 
-    def order(self, request: Mapping[str, Any], *, stop_at_passing: bool = False) -> None:
-        """What it does next. With `stop_at_passing` it stands still at every event and beat."""
-        text = json.dumps(request).encode("utf-8", "surrogateescape")
-        self._order(text, stop_at_passing)
+    def order(self, request: Mapping[str, Any], *, halting: bool = False) -> None:
+        """What it does next. `halting`: it stands still at every event and beat, too."""
         self._read = 0
+        self._order(json.dumps(request).encode("utf-8", "surrogateescape"), halting)
 
-    def line(self, text: str, *, stop_at_passing: bool = False) -> None:
+    def line(self, text: str, *, halting: bool = False) -> None:
         """For the command that waits for one."""
-        self._order(text.encode() + b"\n", stop_at_passing)
+        self._order(text.encode() + b"\n", halting)
 
-    def _order(self, text: bytes, stop_at_passing: bool) -> None:
+    def _order(self, text: bytes, halting: bool) -> None:
         if len(text) > ANSWER - REQUEST:
             raise MachineError(f"a request of {len(text)} bytes does not fit", where=str(self.folder))
         self._orders += 1
         self._put(REQUEST, text)
-        self._put(ORDER, Order(self._orders, len(text), STOP if stop_at_passing else GO_BY).pack())
+        self._put(ORDER, Order(self._orders, len(text), halting).pack())
 
     async def go(self, seconds: float, look: Look | None = None) -> Halt:
         """Let it run until it stands still again; `look` is called now and then meanwhile.
 
-        Raises MachineDied, and MachineError when `seconds` of the host's time were not enough (it stands still then).
+        Raises MachineDied, and MachineError when `seconds` of the host's time were not enough (QEMU is stopped then).
         """
+        assert self._gates is not None
         deadline = time.monotonic() + seconds
         stopped = self._log.expect(lambda event: event.get("event") == "STOP")
+        self._gates.rings.clear()
+        rings = asyncio.create_task(self._gates.rings.wait())
         try:
-            await self._running().execute("cont")
-            while not stopped.done():
-                await asyncio.wait({stopped, self._watcher}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            await self._let_go(self._gates)
+            waiting: set[asyncio.Future[Any]] = {stopped, rings, self._watcher}
+            while not stopped.done() and not rings.done():
+                await asyncio.wait(waiting, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
                 if self._watcher.done() or self._reason:
                     raise MachineDied("the sealed machine ended", where=str(self.folder), detail=self._why())
-                if not stopped.done() and time.monotonic() > deadline:
+                if not stopped.done() and not rings.done() and time.monotonic() > deadline:
                     await self._running().execute("stop")
                     raise MachineError(f"the sealed machine did not stop in {seconds:g} s", where=str(self.folder))
                 if look is not None:
                     look()
+            if rings.done():
+                self._at = self._gate_now()
+                self._gates.shut(next(port for port in GATES if port != self._at))
         finally:
+            rings.cancel()
             stopped.cancel()
         status = self.status_now()
-        panic, self._stops = status.stops == self._stops, status.stops
-        return Halt(status, panic)
+        return Halt(status, stopped=not rings.done(), panic=not rings.done() and not self._halting)
+
+    async def _let_go(self, gates: Gates) -> None:
+        at, self._at = self._at, None
+        if at is not None:
+            gates.open(at)
+        else:
+            await self._running().execute("cont")
+
+    async def halt(self, seconds: float = 60.0) -> None:
+        """Have the guest, which stands at a gate and waits for a request, stop for QEMU as a whole.
+
+        From then on QEMU can be talked to; `go` leads back to the gate. Raises as `go` does.
+        """
+        self.order({"op": "halt"})
+        self._halting = True
+        try:
+            await self.go(seconds)
+        finally:
+            self._halting = False
 
     def _why(self) -> str:
         return self._reason or self._qemu_words()
 
-    async def reset(self) -> None:
-        """Of a machine that stands still: its power goes off and on again, before it executes another instruction."""
-        await self._running().execute("system_reset")
-
     async def save(self, state: Path) -> None:
-        """Its device state, where it stands still; its memory is in its file if that is shared."""
+        """The device state of a machine that was halted; its memory is in its file if that is shared.
+
+        Raises MachineError, HostError.
+        """
         await self._write_state(state)
+        with writing("the device state cannot be written", state):
+            settle(state, tsc_of(self._get(STATUS, PAGE)))
 
     # -- what it says -------------------------------------------------------------------------------------------------
 
     def status_now(self) -> Status:
         """Also while it runs."""
         try:
-            return Status.unpack(self._get(STATUS, BLOCK))
+            return Status.unpack(self._get(STATUS, PAGE))
         except ValueError:
             return Status(0, 0, 0, 0)
 
     def answer(self) -> list[tuple[int, bytes]]:
         """The frames that came since the last look. Also while it runs."""
         written = self.status_now().written
-        if not self._read < written <= ANSWER * 8:
+        if not self._read < written <= SIZE - ANSWER:
             return []
         found = list(frames(self._get(ANSWER + self._read, written - self._read)))
         self._read += sum(framed(len(data)) for _, data in found)
         return found
 
+    def _gate_now(self) -> int:
+        (port,) = struct.unpack_from("<I", self._get(STATUS, PAGE), GATE)
+        return int(port)
+
     def _get(self, place: int, size: int) -> bytes:
         try:
             data = os.pread(self._memory, size, self._box + place)
         except OSError as error:
-            raise MachineDied("the sealed machine's memory is gone", where=str(self.folder), detail=str(error)) from error
+            raise MachineDied(
+                "the sealed machine's memory is gone", where=str(self.folder), detail=str(error)
+            ) from error
         if len(data) != size:
             raise GuestProtocolError("the sealed machine's answer is cut short", where=str(self.folder))
         return data
@@ -164,11 +238,18 @@ class SealedMachine(Machine):
         try:
             os.pwrite(self._memory, data, self._box + place)
         except OSError as error:
-            raise MachineDied("the sealed machine's memory is gone", where=str(self.folder), detail=str(error)) from error
+            raise MachineDied(
+                "the sealed machine's memory is gone", where=str(self.folder), detail=str(error)
+            ) from error
+
+    def _gone(self, error: OSError) -> MachineDied:
+        return MachineDied("the sealed machine's memory is gone", where=str(self.folder), detail=str(error))
 
     async def close(self) -> None:
         """As a machine's."""
         memory, self._memory = self._memory, -1
         if memory >= 0:
             os.close(memory)
+        if self._gates is not None:
+            self._gates.close()
         await super().close()
