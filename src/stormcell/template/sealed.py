@@ -186,7 +186,7 @@ async def _snapshot(inputs: Inputs, layout: Layout, new: Path, folder: Path, say
         await guest.boot()
         await provision(guest, recipe, inputs.contents, say)
         say("snapshot", "saving the snapshot")
-        await machine.halt()
+        await machine.stop()
         await machine.save(new / "state")
         return guest.now()
     except BuildFailed as error:
@@ -216,7 +216,7 @@ class SealedGuest:
 
     async def _go(self, seconds: float) -> None:
         halt = await self._machine.go(seconds)
-        if halt.panic:
+        if halt.stopped:
             raise MachineError("the guest's kernel panicked")
 
     async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:

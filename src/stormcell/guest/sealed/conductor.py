@@ -56,9 +56,6 @@ class Conductor:
     def _answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         if request["op"] == "resume":
             return {"generation": self._resume.become(request)}
-        if request["op"] == "halt":
-            self._stops.halt()
-            return {}
         if request["op"] != "exec":
             raise ValueError(f"no such request: {request['op']!r}")
         lines = bool(request.get("open"))

@@ -4,7 +4,7 @@ The guest's kernel leaves it alone (`memmap=SIZE$START`), and /dev/mem shows it;
 process. The host writes only while the guest stands still.
 
     status   page 0, the guest's     MAGIC, stops, why, written, now_ns; gate and tsc (stop.py)
-    order    page 1, the host's      orders, length, halting: 1 has it stand still also where it would pass by
+    order    page 1, the host's      orders, length, passing: what it does where it passes by
     request  from REQUEST on         the host's: `length` bytes of JSON
     answer   from ANSWER on          the guest's: frames, `written` bytes since the last request was taken
 """
@@ -24,7 +24,9 @@ STATUS, ORDER, REQUEST, ANSWER = 0, PAGE, 2 * PAGE, 16 << 20
 SIZE = 80 << 20
 GATE, TSC = 64, 72
 """Places in the status page, of a u32 and a u64."""
-HALTING = ORDER + 16
+PASSING = ORDER + 16
+GO_BY, STAND, STOP = 1, 2, 3
+"""Where it passes by: it goes by, or stands still; wherever it stood, `STOP` has QEMU stop the machine behind it."""
 MAGIC = b"STORMBOX"
 
 READY, PASS, AWAIT, ENDED = 1, 2, 3, 4
@@ -74,17 +76,16 @@ class Order:
 
     orders: int
     length: int
-    halting: bool
+    passing: int
 
     def pack(self) -> bytes:
         """As it lies in the mailbox."""
-        return _ORDER.pack(self.orders, self.length, self.halting)
+        return _ORDER.pack(self.orders, self.length, self.passing)
 
     @classmethod
     def unpack(cls, data: bytes) -> Order:
         """The host is trusted."""
-        orders, length, halting = _ORDER.unpack_from(data)
-        return cls(orders, length, bool(halting))
+        return cls(*_ORDER.unpack_from(data))
 
 
 def frame(kind: int, data: bytes) -> bytes:

@@ -1,8 +1,9 @@
 """Where in a sealed machine's memory its disk and its mailbox are. Pure.
 
 The disk is memory that the kernel is told to take for persistent (`memmap=SIZE!START`: /dev/pmem0), the mailbox memory
-that it is told to leave alone (`memmap=SIZE$START`, in Documentation/admin-guide/kernel-parameters.txt). What QEMU loads at a reset, the initramfs, lies at the end of the memory below 4 GiB, so ordinary
-memory is left there. All sizes are bytes; an offset is one into the file behind the memory.
+that it is told to leave alone (`memmap=SIZE$START`; Documentation/admin-guide/kernel-parameters.txt). What QEMU loads
+at a reset, the initramfs, lies at the end of the memory below 4 GiB, so ordinary memory is left there. All sizes are
+bytes; an offset is one into the file behind the memory.
 """
 
 from __future__ import annotations

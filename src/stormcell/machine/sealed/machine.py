@@ -15,11 +15,14 @@ from typing import Any, Self
 from stormcell.guest.sealed.mailbox import (
     ANSWER,
     GATE,
+    GO_BY,
     ORDER,
     PAGE,
+    PASSING,
     REQUEST,
     SIZE,
     STATUS,
+    STOP,
     Order,
     Status,
     framed,
@@ -47,11 +50,11 @@ Look = Callable[[], None]
 
 @dataclass(frozen=True)
 class Halt:
-    """Why the machine stands still. `stopped`: QEMU has stopped it; with `panic` because the guest's kernel did."""
+    """Where the machine stands still. `stopped`: QEMU has stopped it, because that was asked for or the guest's kernel
+    panicked; `status` is then an old one."""
 
     status: Status
     stopped: bool = False
-    panic: bool = False
 
 
 class SealedMachine(Machine):
@@ -67,7 +70,6 @@ class SealedMachine(Machine):
         self._memory = -1
         self._box = 0
         self._orders = 0
-        self._halting = False
         self._read = 0
 
     @classmethod
@@ -123,21 +125,21 @@ class SealedMachine(Machine):
 
     # -- what it is told while it stands still ------------------------------------------------------------------------
 
-    def order(self, request: Mapping[str, Any], *, halting: bool = False) -> None:
-        """What it does next. `halting`: it stands still at every event and beat, too."""
+    def order(self, request: Mapping[str, Any], *, passing: int = GO_BY) -> None:
+        """What it does next. With `STAND` for `passing` it stands still at every event and beat, too."""
         self._read = 0
-        self._order(json.dumps(request).encode("utf-8", "surrogateescape"), halting)
+        self._order(json.dumps(request).encode("utf-8", "surrogateescape"), passing)
 
-    def line(self, text: str, *, halting: bool = False) -> None:
+    def line(self, text: str, *, passing: int = GO_BY) -> None:
         """For the command that waits for one."""
-        self._order(text.encode() + b"\n", halting)
+        self._order(text.encode() + b"\n", passing)
 
-    def _order(self, text: bytes, halting: bool) -> None:
+    def _order(self, text: bytes, passing: int) -> None:
         if len(text) > ANSWER - REQUEST:
             raise MachineError(f"a request of {len(text)} bytes does not fit", where=str(self.folder))
         self._orders += 1
         self._put(REQUEST, text)
-        self._put(ORDER, Order(self._orders, len(text), halting).pack())
+        self._put(ORDER, Order(self._orders, len(text), passing).pack())
 
     async def go(self, seconds: float, look: Look | None = None) -> Halt:
         """Let it run until it stands still again; `look` is called now and then meanwhile.
@@ -168,7 +170,7 @@ class SealedMachine(Machine):
             rings.cancel()
             stopped.cancel()
         status = self.status_now()
-        return Halt(status, stopped=not rings.done(), panic=not rings.done() and not self._halting)
+        return Halt(status, stopped=not rings.done())
 
     async def _let_go(self, gates: Gates) -> None:
         at, self._at = self._at, None
@@ -177,23 +179,21 @@ class SealedMachine(Machine):
         else:
             await self._running().execute("cont")
 
-    async def halt(self, seconds: float = 60.0) -> None:
-        """Have the guest, which stands at a gate and waits for a request, stop for QEMU as a whole.
+    async def stop(self, seconds: float = 60.0) -> None:
+        """Of a guest that stands at a gate: have QEMU stop it as a whole, so that it can be talked to and saved.
 
-        From then on QEMU can be talked to; `go` leads back to the gate. Raises as `go` does.
+        It goes on from there with `go`, which takes an order that is given meanwhile. Raises as `go` does.
         """
-        self.order({"op": "halt"})
-        self._halting = True
-        try:
-            await self.go(seconds)
-        finally:
-            self._halting = False
+        self._put(PASSING, struct.pack("<Q", STOP))
+        halt = await self.go(seconds)
+        if not halt.stopped:
+            raise MachineError("the sealed machine did not stop", where=str(self.folder))
 
     def _why(self) -> str:
         return self._reason or self._qemu_words()
 
     async def save(self, state: Path) -> None:
-        """The device state of a machine that was halted; its memory is in its file if that is shared.
+        """The device state of a machine that was stopped; its memory is in its file if that is shared.
 
         Raises MachineError, HostError.
         """
