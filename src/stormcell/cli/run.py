@@ -13,7 +13,11 @@ import click
 from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from stormcell.cli.progress import Watcher
     from stormcell.engine.api import Outcome
+    from stormcell.engine.conductor import OnEvent
     from stormcell.engine.load import Loaded
     from stormcell.spec.errors import StormcellError
 
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--branch", "branches", multiple=True, metavar="NAME", help="Run only this branch, and the control.")
+@click.option("--sealed", is_flag=True, help="In a machine whose time is its instruction count: the same bits again.")
+@click.option(
+    "--replay", "replayed", type=click.Path(path_type=Path), metavar="FOLDER", help="Repeat a sealed run, and compare."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Drives what the runner draws at random.")
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each experiment.")
@@ -41,6 +49,8 @@ if TYPE_CHECKING:
 def run(
     files: tuple[Path, ...],
     branches: tuple[str, ...],
+    sealed: bool,
+    replayed: Path | None,
     dry_run: bool,
     seed: int,
     repeat: int,
@@ -60,15 +70,23 @@ def run(
     from stormcell.cli.campaign import Asked, campaigns_of
     from stormcell.cli.results import markdown_table, show_results
 
+    if replayed is not None:
+        from stormcell.cli.replay import replay_run
+
+        if files or resume or branches or sealed or dry_run or repeat > 1 or report_to is not None:
+            raise click.UsageError("--replay FOLDER stands alone: the folder says all that is to be done")
+        sys.exit(replay_run(replayed, as_json))
     asked = Asked(seed, repeat, jobs, fail_fast, retry_unknown, runs, dry_run, markdown, as_json)
     if bool(files) == bool(resume):
         raise click.UsageError("FILES to run, or --resume FOLDER: one of them is needed")
     if retry_unknown and resume is None:
         raise click.UsageError("--retry-unknown goes with --resume FOLDER")
     campaigns = campaigns_of(files, resume, asked)
+    if campaigns and sealed:
+        raise click.UsageError("--sealed is about single experiments; `stormcell explore` does many runs")
     if campaigns and branches:
         raise click.UsageError("--branch is about one experiment, not about campaigns and repeats")
-    loaded = [] if campaigns else _load(files, branches)
+    loaded = [] if campaigns else _load(files, branches, sealed)
     if report_to is not None:
         _prepare(report_to, dry_run)
     if campaigns:
@@ -77,7 +95,7 @@ def run(
     if dry_run:
         _dry_run(loaded, branches, as_json)
         return
-    batch = _Batch(loaded, seed, jobs or 1, runs, branches)
+    batch = _Batch(loaded, seed, jobs or 1, runs, branches, sealed)
     try:
         asyncio.run(batch.perform())
     except KeyboardInterrupt:
@@ -92,10 +110,11 @@ def run(
     sys.exit(batch.exit_code() if report_to is None else batch.report(report_to))
 
 
-def _load(files: tuple[Path, ...], branches: tuple[str, ...]) -> list[Loaded]:
+def _load(files: tuple[Path, ...], branches: tuple[str, ...], sealed: bool) -> list[Loaded]:
     """All files, or the errors of all and nothing started."""
     from stormcell.engine.branches.run import check_branches
     from stormcell.engine.load import load_file
+    from stormcell.engine.sealed.refusals import check_sealed
     from stormcell.spec.errors import StormcellError
 
     loaded = []
@@ -104,6 +123,8 @@ def _load(files: tuple[Path, ...], branches: tuple[str, ...]) -> list[Loaded]:
         try:
             loaded.append(load_file(file))
             check_branches(loaded[-1], branches)
+            if sealed:
+                check_sealed(loaded[-1])
         except StormcellError as error:
             report_error(error)
             faulty = True
@@ -142,6 +163,7 @@ class _Batch:
     jobs: int
     runs: Path | None
     branches: tuple[str, ...] = ()
+    sealed: bool = False
     done: dict[int, Outcome] = field(default_factory=dict)
     errors: dict[int, StormcellError] = field(default_factory=dict)
     interrupted: bool = False
@@ -149,32 +171,18 @@ class _Batch:
     async def perform(self) -> None:
         """Templates first, one after another; then the runs."""
         from stormcell.cli.progress import Watcher
-        from stormcell.spec.home import Home
-        from stormcell.template.build import build
 
         with Watcher(total=len(self.loaded)) as watcher:
-            recipes = {str(item.recipe): item.recipe for item in self.loaded}
-            templates = {}
-            for key, recipe in recipes.items():
-                templates[key] = await build(recipe, home=Home.current(), progress=watcher.build)
+            one_of = await self._ready(watcher)
             room = asyncio.Semaphore(self.jobs)
 
             async def one(number: int, item: Loaded) -> None:
-                from stormcell.engine.api import run_async
                 from stormcell.spec.errors import StormcellError
 
                 async with room:
                     line = watcher.begin(number, item.experiment.name)
                     try:
-                        outcome = await run_async(
-                            item,
-                            seed=self.seed,
-                            runs=self.runs,
-                            template=templates[str(item.recipe)],
-                            on_event=line.event,
-                            branches=self.branches,
-                            jobs=self.jobs if len(self.loaded) == 1 else 1,
-                        )
+                        outcome = await one_of(item, line.event)
                     except StormcellError as error:
                         self.errors[number] = error
                         line.failed(error)
@@ -188,6 +196,35 @@ class _Batch:
             async with asyncio.TaskGroup() as group:
                 for number, item in enumerate(self.loaded, 1):
                     group.create_task(one(number, item))
+
+    async def _ready(self, watcher: Watcher) -> Callable[[Loaded, OnEvent], Awaitable[Outcome]]:
+        """The templates; then what runs one experiment."""
+        from stormcell.engine.api import run_async
+        from stormcell.engine.sealed.run import run_sealed
+        from stormcell.spec.home import Home
+        from stormcell.template.build import build
+        from stormcell.template.sealed import build_sealed
+
+        home = Home.current()
+        recipes = {str(item.recipe): item.recipe for item in self.loaded}
+        if self.sealed:
+            kept = {key: await build_sealed(one, home=home, progress=watcher.build) for key, one in recipes.items()}
+
+            async def seal(item: Loaded, tell: OnEvent) -> Outcome:
+                template = kept[str(item.recipe)]
+                return await run_sealed(item, seed=self.seed, runs=self.runs, template=template, on_event=tell)
+
+            return seal
+        templates = {key: await build(one, home=home, progress=watcher.build) for key, one in recipes.items()}
+        jobs = self.jobs if len(self.loaded) == 1 else 1
+
+        async def live(item: Loaded, tell: OnEvent) -> Outcome:
+            template, branches = templates[str(item.recipe)], self.branches
+            return await run_async(
+                item, seed=self.seed, runs=self.runs, template=template, on_event=tell, branches=branches, jobs=jobs
+            )
+
+        return live
 
     def outcomes(self) -> list[Outcome]:
         """In the order of the files."""

@@ -95,14 +95,14 @@ async def run_async(
     `conduct` makes what performs the plan, for those that begin from another machine than the template's snapshot.
     """
     home = home or Home.current()
-    loaded = _loaded(experiment, home)
+    loaded = loaded_from(experiment, home)
     check_branches(loaded, branches)
     template = template or await build(loaded.recipe, home=home, progress=on_build)
     if loaded.branches:
         branching = Branching(loaded, template, seed=seed, only=branches, jobs=jobs, on_event=on_event)
         return await _parted(branching, runs or home.runs, loaded)
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
-    folder = _begun(runs or home.runs, loaded, plan)
+    folder = begun(runs or home.runs, loaded, plan)
     conductor = conduct(plan, template, folder, on_event)
     try:
         await conductor.perform()
@@ -115,7 +115,7 @@ async def run_async(
 
 async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:
     """The whole of an experiment with branches."""
-    folder = _begun(runs, loaded, branching.plan)
+    folder = begun(runs, loaded, branching.plan)
     try:
         await branching.perform(folder)
     finally:
@@ -126,7 +126,7 @@ async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:
     return Outcome(result, folder.path)
 
 
-def _begun(runs: Path, loaded: Loaded, plan: Plan) -> RunFolder:
+def begun(runs: Path, loaded: Loaded, plan: Plan) -> RunFolder:
     """The run's folder with what was asked and what is to be done; or none at all, when there is no room for that."""
     folder = RunFolder.create(runs, plan.experiment)
     try:
@@ -168,7 +168,8 @@ def run(
     )
 
 
-def _loaded(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, home: Home) -> Loaded:
+def loaded_from(experiment: Path | str | Mapping[str, Any] | Experiment | Loaded, home: Home) -> Loaded:
+    """Checked. Raises SpecError, TemplateNotFound."""
     if isinstance(experiment, Loaded):
         return experiment
     if isinstance(experiment, str | Path):

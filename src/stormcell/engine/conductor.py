@@ -262,14 +262,15 @@ async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]
         pending += chunk
         *lines, pending = pending.split(b"\n")
         for line in lines:
-            yield _event(line)
+            yield parse_event(line)
         if len(pending) > MAX_LINE:
             raise GuestProtocolError("the runner wrote a line of more than 8 MiB")
     if pending:
-        yield _event(pending)
+        yield parse_event(pending)
 
 
-def _event(line: bytes) -> dict[str, Any]:
+def parse_event(line: bytes) -> dict[str, Any]:
+    """One line of a runner. Raises GuestProtocolError."""
     try:
         event = json.loads(line)
     except ValueError as error:

@@ -82,9 +82,9 @@ class RunFolder:
         """The same, as indented JSON."""
         self.write(name, json.dumps(value, indent=1) + "\n")
 
-    def event(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Append one event with the host's seconds since the run began (`h`). Returns what was written."""
-        line = {"h": round(time.monotonic() - self.began, 6), **event}
+    def event(self, event: Mapping[str, Any], *, at: float | None = None) -> dict[str, Any]:
+        """Append one event with the host's seconds since the run began (`h`), or `at`. Returns what was written."""
+        line = {"h": round(time.monotonic() - self.began if at is None else at, 6), **event}
         text = json.dumps(line) + "\n"
         self._written += len(text)
         if self._written > MAX_EVENTS_BYTES:

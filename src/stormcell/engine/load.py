@@ -58,13 +58,19 @@ def load_document(document: Document, folder: Path, home: Home | None = None) ->
     return _loaded(experiment, document, recipe)
 
 
-def load_mapping(data: Mapping[str, Any] | Experiment, folder: Path | None = None, home: Home | None = None) -> Loaded:
-    """The same for an experiment made in Python. `folder` is where a relative template path starts."""
+def load_mapping(
+    data: Mapping[str, Any] | Experiment,
+    folder: Path | None = None,
+    home: Home | None = None,
+    recipe: Recipe | None = None,
+) -> Loaded:
+    """The same for an experiment made in Python. `folder` is where a relative template path starts, unless the recipe
+    is known."""
     document = yamlfile.Document(data, "experiment")
     experiment = (
         data if isinstance(data, Experiment) else yamlfile.validated(document, Experiment.model_validate, "experiment")
     )
-    recipe = _recipe(experiment, folder or Path.cwd(), "template", home)
+    recipe = recipe or _recipe(experiment, folder or Path.cwd(), "template", home)
     return _loaded(experiment, document, recipe)
 
 

@@ -73,7 +73,8 @@ class MachineCrash(Documented):
 
 
 def _gone(reading: Reading) -> bool:
-    return mapping(reading, "vmm").get("process_gone") is True
+    vmm = mapping(reading, "vmm")
+    return vmm.get("process_gone") is True or vmm.get("reset") is True  # the power of a sealed machine went off and on
 
 
 def _was_reset(reading: Reading) -> bool:

@@ -267,6 +267,8 @@ class Plan(Value):
     prediction: Prediction | None = None
     open_ports: dict[str, int] = Field(default_factory=dict)
     raw_state: bool = False
+    sealed: bool = False
+    """Times are the guest's, which count instructions."""
     probes: dict[str, PlannedProbe]
     faults: dict[str, PlannedFault]
     aborts: tuple[PlannedAbort, ...] = ()

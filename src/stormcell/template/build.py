@@ -84,9 +84,11 @@ def _existing(store: Store, digest: str) -> Template | None:
         return None
 
 
-async def resolve(recipe: Recipe, home: Home, accel: Accel | None, say: Say) -> tuple[Inputs, Path]:
+async def resolve(
+    recipe: Recipe, home: Home, accel: Accel | None, say: Say, contents: dict[str, bytes] | None = None
+) -> tuple[Inputs, Path]:
     """All inputs, the image's included. Deciding on acceleration takes up to 20 s, the image 40 s: side by side."""
-    contents = recipe.contents()
+    contents = recipe.contents() if contents is None else contents
     qemu = find_qemu()
     tool("qemu-img", "qemu-utils")
     kernel = await asyncio.to_thread(ensure_kernel, home, lambda text: say("kernel", text))

@@ -75,9 +75,15 @@ def _ignore(_: Progress) -> None:
 
 
 async def build_sealed(
-    recipe: Recipe, *, home: Home | None = None, progress: Callable[[Progress], None] = _ignore
+    recipe: Recipe,
+    *,
+    home: Home | None = None,
+    progress: Callable[[Progress], None] = _ignore,
+    contents: dict[str, bytes] | None = None,
 ) -> SealedTemplate:
     """The sealed variant of this recipe: the one that is there if it matches and is whole, else a new one.
+
+    `contents` are the recipe's files if they are not to be read where it says.
 
     Raises as `build` does, and SpecError for a recipe that no sealed machine can be made from.
     """
@@ -88,7 +94,7 @@ async def build_sealed(
         progress(Progress(f"{recipe.name} (sealed)", stage, text, round(time.monotonic() - began, 3)))
 
     layout = _layout(recipe)
-    inputs, initrd = await resolve(recipe, home, "tcg", say)
+    inputs, initrd = await resolve(recipe, home, "tcg", say, contents)
     digest = sealed_digest(inputs, layout, image_path(home, inputs.image).parent)
     final = home.sealed / digest
     if (found := _existing(final)) is not None:

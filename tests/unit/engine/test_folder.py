@@ -56,7 +56,7 @@ loaded = load_mapping({
 })
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
-    api._begun(Path(sys.argv[1]), loaded, compile_plan(loaded.experiment, loaded.disturbances))
+    api.begun(Path(sys.argv[1]), loaded, compile_plan(loaded.experiment, loaded.disturbances))
 except NoSpace as error:
     print(error)
 """

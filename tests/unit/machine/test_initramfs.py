@@ -25,13 +25,18 @@ MODULES = {
     "kernel/drivers/misc/pvpanic/pvpanic.ko": [],
     "kernel/drivers/misc/pvpanic/pvpanic-mmio.ko": ["misc/pvpanic/pvpanic.ko"],
 }
+SEALED = {
+    "kernel/drivers/nvdimm/libnvdimm.ko": [],
+    "kernel/drivers/nvdimm/nd_e820.ko": ["nvdimm/libnvdimm.ko"],
+    "kernel/drivers/nvdimm/nd_pmem.ko": ["nvdimm/libnvdimm.ko"],
+}
 
 
 @pytest.fixture
 def kernel(tmp_path):
     modules = tmp_path / "lib/modules/6.1.0"
     lines = []
-    for path, needs in MODULES.items():
+    for path, needs in {**MODULES, **SEALED}.items():
         (modules / path).parent.mkdir(parents=True, exist_ok=True)
         (modules / path).write_bytes(path.encode())
         lines.append(f"{path}: {' '.join(f'kernel/drivers/{need}' for need in needs)}")
@@ -60,13 +65,14 @@ def test_the_same_inputs_make_the_same_initramfs(kernel):
     assert guest_initramfs(kernel, b"other") != first
 
 
-def test_modules_come_after_what_they_need(kernel):
-    names = [name for name in names_in(guest_initramfs(kernel, b"pyz")) if name.startswith("m/")]
+@pytest.mark.parametrize(("folder", "modules"), [("m", MODULES), ("s", SEALED)])
+def test_modules_come_after_what_they_need(kernel, folder, modules):
+    names = [name for name in names_in(guest_initramfs(kernel, b"pyz")) if name.startswith(f"{folder}/")]
     order = [name.split("-", 1)[1] for name in sorted(names)]
-    for path, needs in MODULES.items():
+    for path, needs in modules.items():
         for need in needs:
             assert order.index(Path(need).name) < order.index(Path(path).name)
-    assert len(order) == len(set(order)) == len(MODULES)
+    assert len(order) == len(set(order)) == len(modules)
 
 
 def test_a_module_that_is_not_there_is_named(kernel):

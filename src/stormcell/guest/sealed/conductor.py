@@ -3,7 +3,9 @@
 exec      argv, stdin, open, cwd, env, user, timeout_s     a command; `open`: its standard input stays open for
                                                            lines, and its output is lines, each told by itself
 resume    as the agent's (resume.py)                       who this machine is from here on, and its entropy
-line      text                                             for the command that waits: the answer to AWAIT
+
+At AWAIT the host gives a line: {"sysrq": KEY}, the end of this machine; {"exec": .., "resume": ..}, another command
+that the one under way hands over to, in a fork of the machine; anything else is for the command that waits.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stormcell.guest import boot, resume
+from stormcell.guest.kernel import write_file
 from stormcell.guest.loop import Loop
 from stormcell.guest.sealed.commanded import Commanded
 from stormcell.guest.sealed.mailbox import AWAIT, ENDED, ERRORS, EXIT, OUTPUT, PASS, READY, Mailbox, frame
@@ -38,6 +41,7 @@ class Conductor:
         self._forest = Forest(boot.EXECS)
         self._resume = resume.Resume()
         self._lines = b""
+        self._command: Commanded
 
     def serve(self) -> None:
         """For ever."""
@@ -58,15 +62,17 @@ class Conductor:
             return {"generation": self._resume.become(request)}
         if request["op"] != "exec":
             raise ValueError(f"no such request: {request['op']!r}")
-        lines = bool(request.get("open"))
-        hear = self._hear_lines if lines else self._hear
-        command = Commanded(self._loop, self._forest, request, hear)
-        if lines:
-            self._lines = b""
-            self._beat(command)
-        while not command.over:
+        self._begin(request)
+        while not self._command.over:
             self._loop.turn()
-        return command.ending()
+        return self._command.ending()
+
+    def _begin(self, request: Mapping[str, Any]) -> None:
+        lines = bool(request.get("open"))
+        self._lines = b""
+        self._command = Commanded(self._loop, self._forest, request, self._hear_lines if lines else self._hear)
+        if lines:
+            self._beat(self._command)
 
     def _stand_still(self, why: int) -> bytes:
         self._box.tell(why, time.monotonic_ns())
@@ -78,7 +84,7 @@ class Conductor:
         self._stops.pass_by()
 
     def _beat(self, command: Commanded) -> None:
-        if not command.over:
+        if not command.over and command is self._command:
             self._pass_by()
             self._loop.after(BEAT_S, lambda: self._beat(command))
 
@@ -86,7 +92,7 @@ class Conductor:
         self._box.add(frame(kind, data))
 
     def _hear_lines(self, command: Commanded, kind: int, data: bytes) -> None:
-        if kind == ERRORS:
+        if kind == ERRORS or command is not self._command:
             self._hear(command, kind, data)
             return
         *lines, self._lines = (self._lines + data).split(b"\n")
@@ -94,7 +100,18 @@ class Conductor:
             self._box.add(frame(OUTPUT, line + b"\n"))
             self._pass_by()
             if AWAITS in line[:200]:
-                command.write(self._stand_still(AWAIT))
+                self._go_on(command, self._stand_still(AWAIT))
+
+    def _go_on(self, command: Commanded, line: bytes) -> None:
+        said = json.loads(line)
+        if "sysrq" in said:
+            write_file("/proc/sysrq-trigger", said["sysrq"])
+        elif "exec" in said:
+            if said.get("resume"):
+                self._resume.become(said["resume"])
+            self._begin(said["exec"])
+        else:
+            command.write(line)
 
 
 def _failed(error: Exception) -> None:

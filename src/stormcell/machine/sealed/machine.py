@@ -87,6 +87,7 @@ class SealedMachine(Machine):
         async with machine._or_given_up():
             await machine._hand_over(state)
             await machine._take_state()
+            machine._read = machine.status_now().written
         return machine
 
     @classmethod
@@ -122,6 +123,11 @@ class SealedMachine(Machine):
     async def _keep_console(self) -> None:
         if self._at is None:
             await super()._keep_console()
+
+    @property
+    def at_gate(self) -> bool:
+        """Whether the guest stands at a gate; then QEMU says nothing."""
+        return self._at is not None
 
     # -- what it is told while it stands still ------------------------------------------------------------------------
 

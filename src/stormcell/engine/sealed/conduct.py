@@ -1,0 +1,228 @@
+"""One sealed run: its plan goes in, its events come out, and in between the machine hears nothing but what is due.
+
+The host has a say at three places, while the guest stands still: before the runner, when it awaits an act on the
+machine, and behind it. What it says there is a function of the plan, the seed and the guest's own words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from stormcell.engine.conductor import parse_event
+from stormcell.engine.sealed.crash import crash
+from stormcell.engine.sealed.identity import resume_request
+from stormcell.engine.sealed.log import SealedLog
+from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, STAND
+from stormcell.machine.model import ExitEvidence
+from stormcell.machine.sealed.argv import SealedSpec
+from stormcell.machine.sealed.machine import Halt, SealedMachine
+from stormcell.sandbox.link import to_the_end
+from stormcell.spec.errors import GuestProtocolError, MachineDied, MachineError, OutcomeUnknown, StormcellError
+from stormcell.spec.plan import ForkStep, MachineStep, Plan
+
+SLOWEST = 20.0
+"""Seconds of the host for one of the guest's, at most: a busy emulated guest takes 2 to 5 on an idle processor."""
+SPARE_S = 120.0
+RUNNER_SPARE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where runs begin: a machine, its saved device state, and whether it stands in the middle of a command."""
+
+    spec: SealedSpec
+    state: Path
+    under_way: bool = False
+
+
+@dataclass
+class Until:
+    """Stop early: behind event number `event`, counted from 0, or at the first beat at or after `seconds`."""
+
+    event: int | None = None
+    seconds: float | None = None
+    reached: bool = False
+
+
+class SealedConductor:
+    """Performs one plan. Use once."""
+
+    def __init__(
+        self, plan: Plan, start: Start, folder: Path, log: SealedLog, *, seed: int, until: Until | None = None
+    ) -> None:
+        """`folder` is the machine's own, to be removed afterwards."""
+        self.plan = plan
+        self.log = log
+        self.machine: SealedMachine | None = None
+        self.evidence: ExitEvidence | None = None
+        self.guest_seconds = 0.0
+        self.host_seconds = 0.0
+        self.at_fork = False
+        self.console = ""
+        self._start = start
+        self._folder = folder
+        self._seed = seed
+        self._until = until
+        self._boots = 0
+        self._lived_ns = 0
+        self._boot_id = ""
+
+    async def perform(self) -> None:
+        """Run to the end, whatever the end is. The machine is gone when this returns or raises."""
+        try:
+            await self.carry_out()
+        finally:
+            await to_the_end(self.release())
+
+    async def carry_out(self) -> None:
+        """All steps, or those up to the fork or `until`. Whatever ends them early becomes an event.
+
+        Raises what the host lacked when no machine could be made, and CancelledError.
+        """
+        began = time.monotonic()
+        try:
+            self.log.host("create", template=self.plan.template, digest=self.plan.template_digest)
+            self.machine = await SealedMachine.restore(self._start.spec, self._folder, self._start.state)
+            self.log.host("created", sandbox="sealed", ports={})
+            await self._carry_out(self.machine)
+        except MachineDied as error:
+            self._lost("guest_lost", error)
+        except OutcomeUnknown as error:
+            self._lost("guest_lost", error)
+        except GuestProtocolError as error:
+            self._lost("guest_protocol", error)
+        except MachineError as error:
+            self._lost("deadline", error)
+        except StormcellError as error:
+            self._lost("host_error", error)
+            if self.machine is None:
+                raise
+        except asyncio.CancelledError:
+            self.log.host("lost", code="interrupted", text="the run was interrupted on the host")
+            raise
+        finally:
+            self.host_seconds = time.monotonic() - began
+
+    def _lost(self, code: str, error: StormcellError) -> None:
+        self.log.host("lost", code=code, text=error.what)
+
+    async def release(self) -> None:
+        """End the machine, if there is one; returns when it is gone."""
+        machine, self.machine = self.machine, None
+        if machine is None:
+            return
+        try:
+            self.console = await self._last_words(machine)
+            self.evidence = await machine.kill()
+            self.log.host("released", process_gone=self.evidence.process_gone)
+        except StormcellError as error:
+            self.log.host("release_failed", text=str(error))
+        finally:
+            await machine.close()
+
+    async def _last_words(self, machine: SealedMachine) -> str:
+        """The console, of a machine that can still say something."""
+        try:
+            if machine.at_gate:
+                await machine.stop()
+            return await machine.console(10_000)
+        except StormcellError:
+            return machine.console_tail(10_000)
+
+    async def _carry_out(self, machine: SealedMachine) -> None:
+        start = 0
+        steps = self.plan.steps
+        if not self._start.under_way and not self.plan.raw_state:
+            await self._resume(machine)
+        while start < len(steps):
+            end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
+            act = await self._segment(machine, start, end)
+            if not isinstance(act, MachineStep):
+                self.at_fork = act is not None
+                return
+            self._boots += 1
+            booted = await crash(machine, act, self.log, self._boot_id, self._limit(act.boot_within_s))
+            if booted is None:
+                return
+            self._lived_ns = 0
+            await self._resume(machine)
+            start = end + 1
+
+    async def _resume(self, machine: SealedMachine) -> None:
+        machine.order(resume_request(self._seed, self._boots))
+        halt = await machine.go(SPARE_S)
+        if halt.stopped or halt.status.why != ENDED:
+            raise OutcomeUnknown("the guest did not acknowledge `resumed`")
+        self._lived_ns = halt.status.now_ns
+
+    async def _segment(self, machine: SealedMachine, start: int, end: int) -> MachineStep | ForkStep | None:
+        """The steps from `start`. Returns the act on the machine, or the fork, that the runner came to and awaits."""
+        part = self.plan.model_copy(update={"steps": self.plan.steps[: end + 1]})
+        request = json.dumps({"plan": part.model_dump(mode="json"), "start": start})
+        machine.order(
+            {
+                "op": "exec",
+                "argv": ["stormcell-guest", "run-plan"],
+                "stdin": request + "\n",
+                "open": True,
+                "timeout_s": self.plan.deadline_s + RUNNER_SPARE_S,
+            },
+            passing=STAND if self._until else GO_BY,
+        )
+        return await self._listen(machine)
+
+    async def _listen(self, machine: SealedMachine) -> MachineStep | ForkStep | None:
+        limit = time.monotonic() + self._limit(self.plan.deadline_s)
+        while True:
+            halt = await machine.go(max(1.0, limit - time.monotonic()), lambda: self._hear(machine))
+            self._hear(machine)
+            if halt.stopped:
+                raise OutcomeUnknown("the guest's kernel panicked, and no step had asked for that")
+            self.guest_seconds += (halt.status.now_ns - self._lived_ns) / 1e9
+            self._lived_ns = halt.status.now_ns
+            if halt.status.why == PASS:
+                if self._passed(halt):
+                    return None
+            elif halt.status.why == AWAIT:
+                return self._awaited()
+            else:
+                self._ended()
+                return None
+
+    def _limit(self, seconds: float) -> float:
+        return seconds * SLOWEST + SPARE_S
+
+    def _hear(self, machine: SealedMachine) -> None:
+        for kind, data in machine.answer():
+            if kind == OUTPUT:
+                event = parse_event(data)
+                if event["event"] == "begin":
+                    self._boot_id = str(event.get("boot_id"))
+                self.log.guest(event)
+
+    def _passed(self, halt: Halt) -> bool:
+        until = self._until
+        if until is None:
+            return False
+        mine = [event for event in self.log.events if event["on"] == "guest"]
+        if until.event is not None:
+            until.reached = len(mine) > until.event
+        elif until.seconds is not None:
+            until.reached = self.guest_seconds >= until.seconds
+        return until.reached
+
+    def _awaited(self) -> MachineStep | ForkStep:
+        name = self.log.events[-1].get("step")
+        step = next((step for step in self.plan.steps if step.id == name), None)
+        if not isinstance(step, MachineStep | ForkStep):
+            raise GuestProtocolError("the runner awaits a step that is none of the host's")
+        return step
+
+    def _ended(self) -> None:
+        last = next((event for event in reversed(self.log.events) if event["on"] == "guest"), None)
+        if last is None or last["event"] != "end":
+            self.log.host("lost", code="runner_gone", text="the runner in the guest ended without saying so")

@@ -1,0 +1,77 @@
+"""What a sealed run cannot do, found before anything starts, with what to use instead. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stormcell.engine.load import Loaded
+from stormcell.faults.machine_crash import MachineCrash
+from stormcell.spec.errors import SpecError
+from stormcell.spec.experiment import Experiment
+
+NOTHING = "nothing reaches a sealed machine while it runs, and nothing of the host's may decide what happens in it"
+CARD = "eth0"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`where` is the field."""
+
+    where: str
+    what: str
+    remedy: str
+
+
+def check_sealed(loaded: Loaded) -> None:
+    """Raises SpecError for the first one; the others are its detail."""
+    found = [*refusals(loaded)]
+    if found:
+        first, *more = found
+        raise SpecError(
+            f"{first.where}: {first.what}",
+            where=loaded.source,
+            rule=NOTHING,
+            remedy=first.remedy,
+            detail="\n".join(f"{item.where}: {item.what}; {item.remedy}" for item in more),
+        )
+
+
+def refusals(loaded: Loaded) -> Iterator[Refusal]:
+    """All of them, in the order of the file."""
+    experiment = loaded.experiment
+    if experiment.branches is not None:
+        what = "branches are not sealed"
+        yield Refusal("branches", what, "make each one an experiment, or explore the faults with `stormcell explore`")
+    if experiment.open_ports:
+        what = f"the ports {', '.join(experiment.open_ports)} would be open to the host"
+        yield Refusal("open_ports", what, "probe from within: leave out open_ports and write `vantage: guest`")
+    yield from _probes(experiment)
+    for item in loaded.disturbances:
+        name = "fault" if experiment.faults is None else f"faults.{item.id}"
+        fault = item.fault
+        if fault.on_machine and not isinstance(fault, MachineCrash):
+            what = f"{fault.kind} is carried out by the host"
+            yield Refusal(name, what, f"use {_instead(fault.kind)}")
+        if getattr(fault, "device", None) == CARD and getattr(fault, "node", None) is None:
+            what = f"{fault.kind} acts on {CARD}, and a sealed machine has no card"
+            yield Refusal(name, what, "act on `device: lo`, or give the services nodes and the fault a `node`")
+    if loaded.recipe.vcpus != 1:
+        what = f"the template has {loaded.recipe.vcpus} processors, and a sealed machine has one"
+        yield Refusal("template", what, "give the template `vcpus: 1`")
+
+
+def _probes(experiment: Experiment) -> Iterator[Refusal]:
+    for number, probe in enumerate(experiment.steady_state):
+        if probe.vantage == "host":
+            what = f"the probe '{probe.name}' looks from the host"
+            yield Refusal(f"steady_state.{number}", what, "write `vantage: guest`, with an address of the guest's own")
+
+
+def _instead(kind: str) -> str:
+    known = {
+        "machine.pause": "process.stop, which stops the processes",
+        "machine.link": "net.down on a device of the guest's, or a partition of nodes",
+        "machine.slow": "cpu.quota, which slows the processes",
+    }
+    return known.get(kind, "a fault that acts within the guest: see `stormcell faults`")

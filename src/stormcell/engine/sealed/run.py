@@ -1,0 +1,215 @@
+"""A sealed run from its experiment, and the same run again from its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stormcell.engine.api import Outcome, begun, conclude, loaded_from
+from stormcell.engine.compile import compile_plan
+from stormcell.engine.conductor import OnEvent
+from stormcell.engine.folder import RunFolder, read_experiment, read_plan
+from stormcell.engine.load import Loaded, load_mapping
+from stormcell.engine.sealed import bundle
+from stormcell.engine.sealed.bundle import Sealed
+from stormcell.engine.sealed.compare import Difference, first_difference
+from stormcell.engine.sealed.conduct import SealedConductor, Start
+from stormcell.engine.sealed.log import SealedLog
+from stormcell.engine.sealed.refusals import check_sealed
+from stormcell.spec.errors import SpecError
+from stormcell.spec.experiment import Experiment
+from stormcell.spec.files import read_regular
+from stormcell.spec.home import Home, private_folder
+from stormcell.spec.plan import Plan
+from stormcell.spec.witness import tell
+from stormcell.template.model import Progress
+from stormcell.template.sealed import SealedTemplate, build_sealed
+
+
+def _ignore(_: object) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class SealedOutcome(Outcome):
+    """An outcome with both times."""
+
+    sealed: Sealed | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        assert self.sealed is not None
+        times = {
+            "seed": self.sealed.seed,
+            "guest_seconds": round(self.sealed.guest_seconds, 6),
+            "host_seconds": round(self.sealed.host_seconds, 6),
+            "ratio": round(self.sealed.ratio, 3),
+            "events_sha256": self.sealed.events_sha256,
+            "snapshot": self.sealed.snapshot,
+        }
+        return {**super().as_dict(), "sealed": times}
+
+
+async def run_sealed(
+    experiment: Path | str | Mapping[str, Any] | Experiment | Loaded,
+    *,
+    seed: int = 0,
+    home: Home | None = None,
+    runs: Path | None = None,
+    template: SealedTemplate | None = None,
+    on_event: OnEvent = _ignore,
+    on_build: Callable[[Progress], None] = _ignore,
+) -> SealedOutcome:
+    """Run one experiment sealed; the sealed variant of its template is built first when there is none.
+
+    Raises SpecError for what a sealed run cannot do, and otherwise as `run_async` does.
+    """
+    home = home or Home.current()
+    loaded = loaded_from(experiment, home)
+    check_sealed(loaded)
+    template = template or await build_sealed(loaded.recipe, home=home, progress=on_build)
+    plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
+    plan = plan.model_copy(update={"sealed": True})
+    folder = begun(runs or home.runs, loaded, plan)
+    bundle.write_recipe(folder, loaded.recipe)
+    start = Start(template.spec("sealed"), template.state)
+    return await perform(folder, loaded, plan, start, bundle.about(template, seed), on_event)
+
+
+async def perform(
+    folder: RunFolder, loaded: Loaded, plan: Plan, start: Start, sealed: Sealed, on_event: OnEvent
+) -> SealedOutcome:
+    """Carry out, judge, and keep all of it. Cancelling releases the machine, writes the result, raises."""
+    bundle.write(folder, sealed)
+    log = SealedLog(folder, on_event)
+    try:
+        with machine_folder(folder.path) as place:
+            conductor = SealedConductor(plan, start, place, log, seed=sealed.seed)
+            try:
+                await conductor.perform()
+            finally:
+                folder.write("console.log", conductor.console)
+    finally:
+        folder.close()
+        sealed = _after(sealed, conductor, folder.path)
+        bundle.write(folder, sealed)
+        result = conclude(folder, loaded, plan, log.events)
+        tell(result, folder.path)
+    return SealedOutcome(result, folder.path, sealed)
+
+
+def _after(sealed: Sealed, conductor: SealedConductor, folder: Path) -> Sealed:
+    evidence = conductor.evidence
+    return sealed.model_copy(
+        update={
+            "events_sha256": bundle.digest_of(folder / bundle.EVENTS),
+            "guest_seconds": conductor.guest_seconds,
+            "host_seconds": conductor.host_seconds,
+            "evidence": evidence.as_dict() if evidence else None,
+        }
+    )
+
+
+@contextmanager
+def machine_folder(below: Path) -> Iterator[Path]:
+    """For a machine's sockets and pipes, whose paths must be short; removed at the end."""
+    path = Path(tempfile.mkdtemp(prefix=".machine-", dir=below))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run that was repeated. `difference` is None when both event logs are equal, byte for byte."""
+
+    outcome: SealedOutcome
+    recorded: Sealed
+    difference: Difference | None
+    folder: Path
+    """Of the recorded run."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        found = self.difference
+        return {
+            "replayed": str(self.folder),
+            "identical": found is None,
+            "difference": None if found is None else {"event": found.event, "was": found.was, "now": found.now},
+            "outcome": self.outcome.as_dict(),
+        }
+
+
+async def replay(
+    folder: Path,
+    *,
+    home: Home | None = None,
+    on_event: OnEvent = _ignore,
+    on_build: Callable[[Progress], None] = _ignore,
+) -> Replay:
+    """Repeat a sealed run from its folder, and compare. The new folder is kept only when something differs.
+
+    Raises SpecError when this is no sealed run's folder, or this host cannot make the machine that it ran in.
+    """
+    home = home or Home.current()
+    recorded = bundle.read(folder)
+    loaded, plan = recorded_run(folder, home)
+    template = await recorded_template(folder, recorded, home, on_build)
+    new = RunFolder.create(private_folder(home.runs), f"replay-{plan.experiment}")
+    for name in (bundle.RECIPE, "spec.json", "plan.json"):
+        await asyncio.to_thread(shutil.copyfile, folder / name, new.path / name)
+    start = Start(template.spec("sealed"), template.state)
+    outcome = await perform(new, loaded, plan, start, bundle.about(template, recorded.seed), on_event)
+    found = first_difference(read_regular(folder / bundle.EVENTS), read_regular(new.path / bundle.EVENTS))
+    if found is None:
+        new.discard()
+    return Replay(outcome, recorded, found, folder)
+
+
+def recorded_run(folder: Path, home: Home) -> tuple[Loaded, Plan]:
+    """What was asked and planned, as it was then. Raises SpecError."""
+    recipe, _ = bundle.read_recipe(folder)
+    return load_mapping(read_experiment(folder), home=home, recipe=recipe), read_plan(folder)
+
+
+async def recorded_template(
+    folder: Path, recorded: Sealed, home: Home, on_build: Callable[[Progress], None] = _ignore
+) -> SealedTemplate:
+    """The template of a recorded run, found or built again. Raises SpecError when it comes out as another one."""
+    recipe, contents = bundle.read_recipe(folder)
+    template = await build_sealed(recipe, home=home, progress=on_build, contents=contents)
+    if template.digest == recorded.template and template.snapshot == recorded.snapshot:
+        return template
+    named = {"kernel": "the guest's kernel", "image": "the guest's packages", "initrd": "the guest's own programs",
+             "qemu": "QEMU", "machine": "the machine", "recipe": "the recipe", "files": "the recipe's files",
+             "format": "the version of the format"}  # fmt: skip
+    differ = [named.get(key, key) for key in recorded.inputs if template.inputs.get(key) != recorded.inputs[key]]
+    raise SpecError(
+        f"the run cannot be repeated here: another {' and '.join(differ) or 'snapshot of equal inputs'}",
+        where=str(folder),
+        rule="a replay needs the same kernel, packages, QEMU and stormcell that the run had",
+        remedy="use a machine with those of sealed.json: install the versions that it names",
+        detail=_differing(recorded, template, differ),
+    )
+
+
+def _differing(recorded: Sealed, template: SealedTemplate, differ: list[str]) -> str:
+    lines = []
+    for key, was in recorded.inputs.items():
+        if (now := template.inputs.get(key)) != was and not isinstance(was, dict):
+            lines.append(f"{key}: recorded {was}, here {now}")
+        elif now != was and key == "qemu":
+            lines.append(f"qemu: recorded {was.get('version')}, here {(now or {}).get('version')}")
+    before, after = set(recorded.packages), set(template.manifest.get("packages", ()))
+    lines += [f"package recorded: {name}" for name in sorted(before - after)]
+    lines += [f"package here: {name}" for name in sorted(after - before)]
+    if not differ:
+        lines.append(f"snapshot: recorded {recorded.snapshot}, here {template.snapshot}")
+    return "\n".join(lines)
