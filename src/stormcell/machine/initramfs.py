@@ -13,9 +13,10 @@ from stormcell.machine.kernel import Kernel, dependencies, load_order
 from stormcell.spec.errors import HostError, MissingTool
 from stormcell.spec.home import Home, private_folder
 
-SEALED_MODULES = ["nd_e820", "nd_pmem"]
-"""Of a sealed machine, whose disk is persistent memory."""
-MODULES = ["virtio_mmio", "virtio_blk", "virtio_net", "virtio_console", "virtio-rng", "pvpanic-mmio"]
+MODULES = ["virtio_mmio", "virtio_console"]
+LIVE = ["virtio_blk", "virtio_net", "virtio-rng", "pvpanic-mmio"]
+SEALED = ["nd_e820", "nd_pmem"]
+"""Of a sealed machine: its disk is persistent memory, and a panic must not make QEMU stop (guest/sealed/stop.py)."""
 
 INIT = """\
 #!/bin/busybox sh
@@ -23,12 +24,9 @@ b=/bin/busybox
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys
 $b mount -t devtmpfs dev /dev
-for m in /m/*; do $b insmod $m; done
-d=/dev/vda
-if $b grep -q memmap= /proc/cmdline; then
-  for m in /s/*; do $b insmod $m; done
-  d=/dev/pmem0
-fi
+k=l d=/dev/vda
+$b grep -q memmap= /proc/cmdline && k=s d=/dev/pmem0
+for m in /m/* /$k/*; do $b insmod $m; done
 n=0
 until $b mount -t ext4 $d /root; do
   n=$((n + 1)); [ $n -gt 50 ] && { echo "stormcell: no disk"; $b reboot -f; }
@@ -62,7 +60,7 @@ def busybox() -> bytes:
 
 
 def _base(init: str) -> list[Entry]:
-    folders = [Entry.folder(name) for name in ("bin", "dev", "m", "proc", "root", "s", "sys")]
+    folders = [Entry.folder(name) for name in ("bin", "dev", "l", "m", "proc", "root", "s", "sys")]
     return [*folders, Entry.file("bin/busybox", busybox(), 0o755), Entry.file("init", init.encode(), 0o755)]
 
 
@@ -75,8 +73,10 @@ def guest_initramfs(kernel: Kernel, pyz: bytes) -> bytes:
     """The whole archive, uncompressed: emulated decompression costs more than QEMU copying 5 MB."""
     table = dependencies(kernel.modules)
     entries = _base(INIT)
-    for folder, names in (("m", MODULES), ("s", SEALED_MODULES)):
-        for number, path in enumerate(load_order(table, names), start=10):
+    common = load_order(table, MODULES)
+    own = [[path for path in load_order(table, names) if path not in common] for names in (LIVE, SEALED)]
+    for folder, order in (("m", common), ("l", own[0]), ("s", own[1])):
+        for number, path in enumerate(order, start=10):
             entries.append(Entry.file(f"{folder}/{number}-{Path(path).name}", (kernel.modules / path).read_bytes()))
     entries.append(Entry.file("guest.pyz", pyz))
     return archive(entries)

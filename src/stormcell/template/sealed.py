@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from stormcell.guest.sealed.mailbox import EXIT
+from stormcell.guest.sealed.mailbox import EXIT, READY
 from stormcell.machine.commands import Exit, not_started
 from stormcell.machine.disk import writing
 from stormcell.machine.durable import awaited_lock, check_room, publish
@@ -222,8 +222,8 @@ class SealedGuest:
 
     async def _go(self, seconds: float) -> None:
         halt = await self._machine.go(seconds)
-        if halt.stopped:
-            raise MachineError("the guest's kernel panicked")
+        if halt.status.why == READY and halt.status.stops > 1:
+            raise MachineError("the guest went down and booted again")
 
     async def run(self, argv: Sequence[str], *, timeout: float, stdin: bytes | None = None) -> Done:
         """See provision.Guest."""

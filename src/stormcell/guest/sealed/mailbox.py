@@ -22,8 +22,8 @@ WORD = "stormcell.mailbox="
 PAGE = 4096
 STATUS, ORDER, REQUEST, ANSWER = 0, PAGE, 2 * PAGE, 16 << 20
 SIZE = 80 << 20
-GATE, TSC = 64, 72
-"""Places in the status page, of a u32 and a u64."""
+WRITTEN, GATE, TSC = 24, 64, 72
+"""Places in the status page, of a u64, a u32 and a u64."""
 PASSING = ORDER + 16
 GO_BY, STAND, STOP = 1, 2, 3
 """Where it passes by: it goes by, or stands still; wherever it stood, `STOP` has QEMU stop the machine behind it."""

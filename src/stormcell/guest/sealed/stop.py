@@ -65,7 +65,8 @@ class Stops:
                 raise OSError(number, os.strerror(number), f"port {port:#x}")
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
         self._order, self._status = ctypes.c_void_p(base + ORDER), ctypes.c_void_p(base + STATUS)
-        memory[GATE : GATE + 4] = struct.pack("<I", GATES[0])
+        if not any(memory[GATE : GATE + 4]):  # else the machine was booted again, and the host has closed the next one
+            memory[GATE : GATE + 4] = struct.pack("<I", GATES[0])
         self._always = mmap.mmap(-1, mmap.PAGESIZE)
         place = PASSING - ORDER
         self._always[place : place + 4] = struct.pack("<I", STAND)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from stormcell.guest.sealed.stop import BELL, GATES
-from stormcell.machine.argv import CONSOLE_BYTES, SANDBOX, Ends, agent_ports, comma, emulated, monitors
+from stormcell.machine.argv import SANDBOX, Ends, agent_ports, comma, emulated, monitors
 from stormcell.machine.sealed.layout import MIB, Layout
 
 SHIFT = 1
@@ -21,6 +21,7 @@ CPU = "max,-erms,-rdrand,-rdseed"
 """Without instructions that draw random numbers: QEMU's count of drawn ones is in no snapshot."""
 EPOCH = "2026-01-01T00:00:00"
 """The wall clock at power-on, UTC."""
+CONSOLE_NAME = "console.log"
 BELL_NAME = "bell"
 GATE_NAMES = ("gate.0", "gate.1")
 Clock = Literal["warped", "real"]
@@ -74,7 +75,8 @@ def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, pipes: Path, *, incomi
         "-action", "reboot=reset,shutdown=pause,panic=pause",
         "-kernel", str(spec.kernel), "-initrd", str(spec.initrd),
         "-append", command_line(spec.layout),
-        "-chardev", f"ringbuf,id=console,size={CONSOLE_BYTES}",
+        # a file takes every byte at once: what waits for somebody would be seen by the guest
+        "-chardev", f"file,id=console,path={comma(pipes / CONSOLE_NAME)}",
         "-serial", "chardev:console",
         "-device", "pvpanic",
         "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",

@@ -23,6 +23,7 @@ from stormcell.guest.sealed.mailbox import (
     SIZE,
     STATUS,
     STOP,
+    WRITTEN,
     Order,
     Status,
     framed,
@@ -35,7 +36,7 @@ from stormcell.machine.disk import writing
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.pages import region
-from stormcell.machine.sealed.argv import SealedSpec, sealed_argv
+from stormcell.machine.sealed.argv import CONSOLE_NAME, SealedSpec, sealed_argv
 from stormcell.machine.sealed.gates import Gates
 from stormcell.machine.sealed.state import settle
 from stormcell.spec.errors import GuestProtocolError, HostError, MachineDied, MachineError
@@ -45,13 +46,13 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 """Who holds its gates is the only one who can let it go on: without them it would stand for ever."""
 LOOK_S = 0.2
 """While it runs: so often the host looks at how far it is."""
+MOST_CONSOLE = 64 << 20
 Look = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Halt:
-    """Where the machine stands still. `stopped`: QEMU has stopped it, because that was asked for or the guest's kernel
-    panicked; `status` is then an old one."""
+    """Where the machine stands still. `stopped`: QEMU has stopped it, which somebody had asked for."""
 
     status: Status
     stopped: bool = False
@@ -121,8 +122,7 @@ class SealedMachine(Machine):
             super()._on_event(event)
 
     async def _keep_console(self) -> None:
-        if self._at is None:
-            await super()._keep_console()
+        """It is in its file."""
 
     @property
     def at_gate(self) -> bool:
@@ -134,6 +134,7 @@ class SealedMachine(Machine):
     def order(self, request: Mapping[str, Any], *, passing: int = GO_BY) -> None:
         """What it does next. With `STAND` for `passing` it stands still at every event and beat, too."""
         self._read = 0
+        self._put(WRITTEN, bytes(8))  # of the last answer: the guest tells of the new one when there is something
         self._order(json.dumps(request).encode("utf-8", "surrogateescape"), passing)
 
     def line(self, text: str, *, passing: int = GO_BY) -> None:
@@ -169,6 +170,7 @@ class SealedMachine(Machine):
                     raise MachineError(f"the sealed machine did not stop in {seconds:g} s", where=str(self.folder))
                 if look is not None:
                     look()
+                self._check_console()
             if rings.done():
                 self._at = self._gate_now()
                 self._gates.shut(next(port for port in GATES if port != self._at))
@@ -177,6 +179,12 @@ class SealedMachine(Machine):
             stopped.cancel()
         status = self.status_now()
         return Halt(status, stopped=not rings.done())
+
+    def _check_console(self) -> None:
+        if (self.folder / CONSOLE_NAME).stat().st_size > MOST_CONSOLE:
+            raise MachineError(
+                f"the guest wrote more than {MOST_CONSOLE >> 20} MiB on its console", where=str(self.folder)
+            )
 
     async def _let_go(self, gates: Gates) -> None:
         at, self._at = self._at, None
