@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import field_validator
 
-from stormcell.faults._fields import Documented, GuestPath
+from stormcell.faults._fields import GuestPath, Placed
 from stormcell.faults._reading import counted, mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 
@@ -14,7 +14,7 @@ TRACEPOINT = "/sys/kernel/tracing/events/raw_syscalls/sys_exit/trigger"
 LONG = 300.0
 
 
-class Filler(Documented):
+class Filler(Placed):
     """Room is taken by a filler in the folder, and the kernel counts who is refused from then on."""
 
     path: GuestPath

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from stormcell.faults._fields import Documented, GuestPath
+from stormcell.faults._fields import GuestPath, Placed
 from stormcell.faults._reading import mapping, numbers
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Reading
 
 TRACING = "/sys/kernel/tracing/kprobe_events"
 
 
-class NamedFile(Documented):
+class NamedFile(Placed):
     """One path of the guest."""
 
     path: GuestPath

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from stormcell.faults._fields import Documented, ServiceName, shown
+from stormcell.faults._fields import Placed, ServiceName, shown
 from stormcell.faults._reading import mapping, mappings
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 from stormcell.spec.units import Offset
@@ -17,7 +17,7 @@ UNSURE_NS = 500_000_000
 CLOCKS = ("monotonic", "boottime")
 
 
-class ClockNamespace(Documented):
+class ClockNamespace(Placed):
     """CLOCK_MONOTONIC and CLOCK_BOOTTIME are off for a service that is started anew in a time namespace of its own.
 
     A machine has one wall clock, which no namespace moves: for CLOCK_REALTIME see clock.jump. No running process can be

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from stormcell.faults._fields import Documented, GuestPath
+from stormcell.faults._fields import GuestPath, Placed
 from stormcell.faults._reading import mapping, mappings
 from stormcell.faults._target import listed, pid_of
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
 
 
-class FileLock(Documented):
+class FileLock(Placed):
     """A stale lock: somebody holds a lock on a file and does not let go. Who wants it waits, or gets EAGAIN."""
 
     kind = "file.lock"

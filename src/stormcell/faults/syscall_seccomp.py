@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from stormcell.faults._bpf import Errno, Often, hit
-from stormcell.faults._fields import ServiceName, one_or_list, several
+from stormcell.faults._fields import Placed, ServiceName, one_or_list, several
 from stormcell.faults._reading import mapping, mappings, numbers
 from stormcell.guest.tools.seccomp.syscalls import GROUPS, NEVER, NUMBERS
 from stormcell.spec.fault import GUEST, Act, Command, Fault, Needs, Reading
@@ -36,7 +36,7 @@ Calls = Annotated[
 _COVERED = ". ".join(f"`{name}` ({', '.join(calls)})" for name, calls in GROUPS.items())
 
 
-class SyscallSeccomp(Often):
+class SyscallSeccomp(Placed, Often):
     """Any system call fails with any errno, or takes longer, for what is started under the fault and all below it.
 
     A filter (seccomp) hands the calls to a process of ours, which answers each one. The kernel lets a process put such

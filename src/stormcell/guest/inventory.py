@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from stormcell.guest import nodes
-from stormcell.guest.running import Finished, Run
+from stormcell.guest.running import Run
 
 Pairs = Mapping[str, str] | Iterator[tuple[str, str]]
 Inventory = dict[str, dict[str, str]]
@@ -24,6 +24,7 @@ Inventory = dict[str, dict[str, str]]
 CLOCK_STEP_S = 0.1
 """A wall clock that moved by less is the same one."""
 _CGROUPS = "/sys/fs/cgroup"
+_DEVICES = "/sys/class/net"
 _LIMITS = (
     "memory.max", "memory.high", "memory.swap.max", "cpu.max", "cpu.weight", "cpuset.cpus", "pids.max", "io.max",
     "cgroup.freeze",
@@ -41,42 +42,56 @@ _FILES = ("/etc/resolv.conf", "/etc/hosts", "/etc/localtime", "/etc/timezone")
 
 
 def take(run: Run) -> Inventory:
-    """Every part; one that cannot be taken is empty. The network of each node is told beside the machine's."""
-    found = _taken({**_network_parts(run), **_machine_parts()})
+    """Every part; one that cannot be taken is empty. What is a node's own is told beside the machine's."""
+    network = _network(run)
+    found = _taken(
+        {
+            "queues": lambda: dict(map(_queue, json.loads(run({"argv": ["tc", "-j", "qdisc", "show"]}).out))),
+            "rules": lambda: _rules(run({"argv": ["nft", "-j", "list", "ruleset"]}).out),
+            "links": lambda: dict(_link(item) for item in network if "ifname" in item),
+            "routes": lambda: dict(_route(item) for item in network if "dst" in item),
+            "mounts": _mounts,
+            "devices": _devices,
+            "sysctls": _sysctls,
+            "cgroups": _cgroups,
+            "clocks": _clocks,
+            "files": _files,
+            "swaps": _swaps,
+            "processors": lambda: {"online": _text("/sys/devices/system/cpu/online")},
+            "programs": lambda: {name: "pinned" for name in _names("/sys/fs/bpf") if name != _OURS},
+            "processes": _processes,
+        }
+    )
     for node in _names(nodes.FOLDER):
         if os.path.isdir(f"{nodes.FOLDER}/{node}"):
-            for what, items in _taken(_network_parts(partial(_run_in, run, node))).items():
+            told = run({"argv": ["stormcell-guest", "inventory", "node"], "node": node}).out
+            for what, items in json.loads(told or "{}").items():
                 found[what] |= {f"{node}: {name}": state for name, state in items.items()}
     return found
 
 
-def _run_in(run: Run, node: str, command: Mapping[str, Any]) -> Finished:
-    return run({**command, "node": node})
+def take_node() -> Inventory:
+    """Of the node in which we are, without starting a program: there may be many nodes."""
+    from stormcell.guest.tools.net import qdiscs, state
+    from stormcell.guest.tools.net.netlink import Netlink
+    from stormcell.guest.tools.net.nft import nft
 
-
-def _network_parts(run: Callable[[Mapping[str, Any]], Finished]) -> dict[str, Callable[[], Pairs]]:
-    network = _network(run)
-    return {
-        "queues": lambda: dict(_queue(item) for item in json.loads(run({"argv": ["tc", "-j", "qdisc", "show"]}).out)),
-        "rules": lambda: _rules(run),
-        "links": lambda: dict(_link(item) for item in network if "ifname" in item),
-        "routes": lambda: dict(_route(item) for item in network if "dst" in item),
-    }
-
-
-def _machine_parts() -> dict[str, Callable[[], Pairs]]:
-    return {
-        "mounts": _mounts,
-        "devices": _devices,
-        "sysctls": _sysctls,
-        "cgroups": _cgroups,
-        "clocks": _clocks,
-        "files": _files,
-        "swaps": _swaps,
-        "processors": lambda: {"online": _text("/sys/devices/system/cpu/online")},
-        "programs": lambda: {name: "pinned" for name in _names("/sys/fs/bpf") if name != _OURS},
-        "processes": _processes,
-    }
+    with Netlink(socket.NETLINK_ROUTE) as kernel:
+        entries = {device: state.entries(kernel, device) for device in _names(_DEVICES)}
+        return _taken(
+            {
+                "queues": lambda: dict(map(_queue, qdiscs.listing(kernel))),
+                "rules": lambda: _rules(nft("list ruleset", as_json=True)),
+                "links": lambda: {
+                    device: f"flags {_text(f'{_DEVICES}/{device}/flags')} mtu {_text(f'{_DEVICES}/{device}/mtu')}"
+                    for device in entries
+                },
+                "routes": lambda: {
+                    f"{entry.name} {device}": "there" for device, found in entries.items() for entry in found
+                },
+                "mounts": _mounts,
+            }
+        )
 
 
 def _taken(parts: Mapping[str, Callable[[], Pairs]]) -> Inventory:
@@ -110,7 +125,7 @@ def _close(was: str | None, now: str | None) -> bool:
         return False
 
 
-def _network(run: Callable[[Mapping[str, Any]], Finished]) -> list[dict[str, Any]]:
+def _network(run: Run) -> list[dict[str, Any]]:
     """Addresses and routes. What a router announces comes and goes by itself, and is left out."""
     done = run({"argv": ["ip", "-j", "-batch", "-"], "stdin": "address show\nroute show table all\n"})
     decoder, found, text = json.JSONDecoder(), [], done.out.strip()
@@ -138,9 +153,9 @@ def _route(item: dict[str, Any]) -> tuple[str, str]:
     return f"{item.get('dst')} {device} {table} {item.get('metric', '')}".strip(), json.dumps(kept, sort_keys=True)
 
 
-def _rules(run: Callable[[Mapping[str, Any]], Finished]) -> Iterator[tuple[str, str]]:
+def _rules(ruleset: str) -> Iterator[tuple[str, str]]:
     """nftables, by table: handles and counters left out."""
-    shown = json.loads(run({"argv": ["nft", "-j", "list", "ruleset"]}).out or "{}").get("nftables", [])
+    shown = json.loads(ruleset or "{}").get("nftables", [])
     tables: dict[str, list[str]] = {}
     for entry in shown:
         for kind, item in entry.items():
@@ -246,9 +261,12 @@ def _lines(path: str) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """`inventory`: prints it."""
+    """`inventory`: prints it; `inventory node`: what is the own of the node in which we are."""
     from stormcell.guest.lifeline import Lifeline
     from stormcell.guest.running import Runnery
 
+    if argv == ["node"]:
+        sys.stdout.write(json.dumps(take_node()) + "\n")
+        return 0
     sys.stdout.write(json.dumps(take(Runnery(Lifeline(None)).run)) + "\n")
     return 0

@@ -152,7 +152,7 @@ class Service:
 
     def _launch(self) -> None:
         spec = self.spec
-        command = Command(spec.command, spec.cwd, spec.env, spec.user, spec.node)
+        command = Command(spec.command, spec.cwd, spec.env, spec.user)
         self._report, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             pid = self._fork(command, self._cgroup, self._ended, theirs, spec.key)
@@ -235,7 +235,7 @@ class Service:
 
     def _shell(self, text: str, ended: Callable[[int], None]) -> None:
         try:
-            pid = self._fork(Command(["/bin/sh", "-c", text], node=self.spec.node), self._helpers, ended)
+            pid = self._fork(Command(["/bin/sh", "-c", text]), self._helpers, ended)
         except OSError as error:
             self._fail(str(error))
             return
@@ -245,11 +245,11 @@ class Service:
     def _fork(
         self, command: Command, cgroup: str, ended: Callable[[int], None], report: int = -1, service: str = ""
     ) -> int:
-        log = self._open_log()
+        log, node = self._open_log(), self.spec.node
         null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         fds = (null, log, log, null if report < 0 else report)
         try:
-            pid = spawn.fork_into(fds, lambda: spawn.run_command(command, {}), lambda: _join(cgroup, service))
+            pid = spawn.fork_into(fds, lambda: spawn.run_command(command, {}), lambda: _join(cgroup, service, node))
         finally:
             os.close(log)
             os.close(null)
@@ -285,8 +285,10 @@ def process_start_time(pid: int) -> int | None:
         return None
 
 
-def _join(cgroup: str, service: str) -> None:
-    """Into its cgroup, and under the faults that it has to start under; the filter of calls comes last."""
+def _join(cgroup: str, service: str, node: str | None) -> None:
+    """Into its node and cgroup, and under the faults that it has to start under; the filter of calls comes last."""
+    if node is not None:
+        nodes.enter(node)
     if service and os.path.exists(namespace := timens.of_service(service)):
         timens.enter(namespace)
     fd = os.open(f"{cgroup}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)

@@ -55,7 +55,7 @@ def test_a_one_way_partition_a_memory_limit_and_a_kill_each_in_a_node_of_its_own
     load = [
         {"name": "to-b", "node": "a", "run": SEND.replace("PEER", "b"), "until": "end"},
         {"name": "to-a", "node": "b", "run": SEND.replace("PEER", "a"), "until": "end"},
-        {"name": "hog", "node": "d", "run": "while :; do head -c 24m /dev/zero | tail -c 24m | sleep 0.3; done"},
+        {"name": "hog", "node": "d", "run": "while :; do head -c 24m /dev/zero | tail -c 24m | sleep 1; done"},
     ]
     who = "test $(hostname) = b && getent hosts a c && ls /sys/class/net /tmp /run/lock && grep -q nodes /proc/mounts"
     outcome = outcome_of(

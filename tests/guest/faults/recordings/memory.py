@@ -61,6 +61,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"loads": [python(SIZED.format(40))], "under": [f"echo max > {GROUP}/memory.max"]}, (False, True, True)),
     "memory.global-oom": (
         {"kind": "memory.global-oom", "victim": "stressor"}, {"under": ["sleep 0.1"]}, ACTED),
+    "memory.global-oom.service": (
+        {"kind": "memory.global-oom", "service": "victim", "victim": "target"},
+        {"loads": [python(SIZED.format(40))], "under": ["sleep 0.1"]}, ACTED),
     "memory.global-oom.target": (
         {"kind": "memory.global-oom", "name": "sized", "victim": "target"},
         {"loads": [python(NAMED_SIZED)], "under": ["sleep 0.1"]}, ACTED),

@@ -11,7 +11,7 @@ import os
 import time
 from typing import Any
 
-from stormcell.guest import timens
+from stormcell.guest import nodes, timens
 from stormcell.guest.kernel import mount, unmount
 from stormcell.guest.tools import common, processes, restart
 
@@ -30,6 +30,7 @@ def make(mark: str, monotonic: str, boottime: str, service: str) -> dict[str, An
     if os.path.lexists(path):
         raise ValueError(f"{path} is in the way: a fault of this name was not undone")
     if service != "-":
+        service = nodes.service_key(service, nodes.current())
         restart.exists(service)
     os.makedirs(timens.FOLDER, mode=0o700, exist_ok=True)
     common.put_mark(_mark(mark), {"service": service})
@@ -64,7 +65,8 @@ def show(mark: str) -> dict[str, Any]:
         return {"made": False}
     inode = os.stat(path).st_ino
     members = [process.as_dict() for process in processes.everyone() if _inode(process.pid) == inode]
-    return {"made": True, "inode": inode, "members": members, "service": known["service"], **_offsets(path)}
+    service = known["service"].partition("@")[0]
+    return {"made": True, "inode": inode, "members": members, "service": service, **_offsets(path)}
 
 
 def run(mark: str, *argv: str) -> None:

@@ -90,7 +90,8 @@ def end(mark: str) -> None:
 def show(mark: str, by: str, what: str) -> dict[str, Any]:
     """Who was killed since the act by the kernel's own log, and whose process that was."""
     known = common.get_mark(mark) or {}
-    folder = known.get("folder") or groups.in_place(by, what)
+    # with the whole guest out of memory, the kernel names no group
+    folder = known["folder"] if "folder" in known else groups.in_place(by, what)
     group = folder.removeprefix(groups.ROOT) if folder else None
     killed = kernellog.kills(known["log"]) if known else []
     mine = [kill for kill in killed if (kill["group"] is None if folder is None else _inside(kill["group"], group))]

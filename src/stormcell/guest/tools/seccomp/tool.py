@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from stormcell.guest import seccomp
+from stormcell.guest import nodes, seccomp
 from stormcell.guest.tools import background, common, restart
 from stormcell.guest.tools.seccomp.notifier import Notifier
 
@@ -21,6 +21,7 @@ def make(mark: str, service: str, start: str, *words: str) -> dict[str, Any]:
     """
     config = dict(word.split("=", 1) for word in words)
     if service != "-":
+        service = nodes.service_key(service, nodes.current())
         restart.exists(service)
         if os.path.lexists(seccomp.of_service(service)):
             raise ValueError(f"service {service} lives under such a fault already")
