@@ -18,6 +18,7 @@ from stormcell.spec.errors import BuildFailed, StormcellError
 from stormcell.spec.recipe import Recipe, Service, Volume
 from stormcell.spec.units import duration_text
 from stormcell.template.model import Stage
+from stormcell.template.rootfs import FIRST
 
 SERVICES = "/etc/stormcell/services.json"
 VOLUMES = "/etc/stormcell/volumes.json"
@@ -99,6 +100,7 @@ class LiveGuest:
 
 async def provision(guest: Guest, recipe: Recipe, contents: Mapping[str, bytes], say: Say) -> None:
     """Carry out the recipe. Raises BuildFailed with the output of what failed, SandboxError when the guest is lost."""
+    await _make_anew(guest, say)
     say("files", f"writing {len(contents)} files" if contents else "writing the scripts")
     await _unpack(guest, [*_recipe_files(recipe, contents), *_scripts(recipe)])
     if recipe.volumes:
@@ -145,6 +147,16 @@ async def run(channel: Channel, argv: Sequence[str], *, timeout: float, stdin: b
     except BaseExceptionGroup as group:
         raise next((e for e in group.exceptions if isinstance(e, StormcellError)), group.exceptions[0]) from None
     return Done(await command.wait(), bytes(kept))
+
+
+async def _make_anew(guest: Guest, say: Say) -> None:
+    """Keys, certificates and databases that the packages' own scripts make; the image is free of them (rootfs.py)."""
+    if not (await guest.run(["test", "-e", FIRST], timeout=60)).ok:
+        return
+    say("setup", "making the packages' keys and databases")
+    done = await guest.run(["/bin/sh", "-ec", f". {FIRST}; rm {FIRST}"], timeout=600)
+    if not done.ok:
+        raise BuildFailed(f"a package's first setup {done.how}", where="packages", detail=visible(done.output))
 
 
 async def _script(guest: Guest, name: str, timeout: float) -> None:

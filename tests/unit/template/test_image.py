@@ -10,8 +10,9 @@ import pytest
 
 from stormcell.machine.durable import check_room
 from stormcell.spec.errors import NoSpace
-from stormcell.template.image import _remedy, run, say_from_mmdebstrap
+from stormcell.template.image import _remedy, say_from_mmdebstrap
 from stormcell.template.namespace import own_mounts, remove_tree
+from stormcell.template.program import run
 
 
 def until(condition):
@@ -81,7 +82,7 @@ def test_a_program_whose_builder_is_killed_cleans_up_with_all_its_children(tmp_p
         f"echo ready >{tmp_path}/ready; wait"
     )
     code = (
-        "import asyncio, sys; from stormcell.template.image import run; "
+        "import asyncio, sys; from stormcell.template.program import run; "
         "asyncio.run(run(['/bin/sh', '-c', *sys.argv[1:]], lambda _: None))"
     )
     builder = subprocess.Popen([sys.executable, "-c", code, leader, child])
