@@ -55,6 +55,11 @@ class Home:
         return self.cache / "sealed"
 
     @property
+    def instants(self) -> Path:
+        """One folder a sealed machine that stands still, for as long as somebody goes on from it."""
+        return self.cache / "instants"
+
+    @property
     def names(self) -> Path:
         """One file a template name; its text is a digest."""
         return self.cache / "names"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from stormcell.engine.conductor import parse_event
 from stormcell.engine.sealed.crash import crash
@@ -129,7 +131,9 @@ class SealedConductor:
     async def _carry_out(self, machine: SealedMachine) -> None:
         start = 0
         steps = self.plan.steps
-        if not self._start.under_way and not self.plan.raw_state:
+        if self._start.under_way:
+            self._lived_ns = machine.status_now().now_ns
+        elif not self.plan.raw_state:
             await self._resume(machine)
         while start < len(steps):
             end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
@@ -155,17 +159,13 @@ class SealedConductor:
     async def _segment(self, machine: SealedMachine, start: int, end: int) -> MachineStep | ForkStep | None:
         """The steps from `start`. Returns the act on the machine, or the fork, that the runner came to and awaits."""
         part = self.plan.model_copy(update={"steps": self.plan.steps[: end + 1]})
-        request = json.dumps({"plan": part.model_dump(mode="json"), "start": start})
-        machine.order(
-            {
-                "op": "exec",
-                "argv": ["stormcell-guest", "run-plan"],
-                "stdin": request + "\n",
-                "open": True,
-                "timeout_s": LONGEST_S,
-            },
-            passing=STAND if self._until else GO_BY,
-        )
+        passing = STAND if self._until else GO_BY
+        if self._start.under_way and not start:
+            join = _runner("join", {"plan": part.model_dump(mode="json")})
+            resume = None if self.plan.raw_state else resume_request(self._seed, self._boots)
+            machine.line(json.dumps({"exec": join, "resume": resume}), passing=passing)
+        else:
+            machine.order(_runner("run-plan", {"plan": part.model_dump(mode="json"), "start": start}), passing=passing)
         return await self._listen(machine)
 
     async def _listen(self, machine: SealedMachine) -> MachineStep | ForkStep | None:
@@ -219,3 +219,9 @@ class SealedConductor:
         last = next((event for event in reversed(self.log.events) if event["on"] == "guest"), None)
         if last is None or last["event"] != "end":
             self.log.host("lost", code="runner_gone", text="the runner in the guest ended without saying so")
+
+
+def _runner(command: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for the runner that carries out a plan; its output is told line by line."""
+    argv, stdin = ["stormcell-guest", command], json.dumps(request) + "\n"
+    return {"op": "exec", "argv": argv, "stdin": stdin, "open": True, "timeout_s": LONGEST_S}
