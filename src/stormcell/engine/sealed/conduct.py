@@ -145,7 +145,7 @@ class SealedConductor:
             booted = await crash(machine, act, self.log, self._boot_id, self._limit(act.boot_within_s))
             if booted is None:
                 return
-            self._lived_ns = 0
+            self.guest_seconds += booted
             await self._resume(machine)
             start = end + 1
 

@@ -43,9 +43,6 @@ def refusals(loaded: Loaded) -> Iterator[Refusal]:
     if experiment.branches is not None:
         what = "branches are not sealed"
         yield Refusal("branches", what, "make each one an experiment, or explore the faults with `stormcell explore`")
-    if experiment.open_ports:
-        what = f"the ports {', '.join(experiment.open_ports)} would be open to the host"
-        yield Refusal("open_ports", what, "probe from within: leave out open_ports and write `vantage: guest`")
     yield from _probes(experiment)
     for item in loaded.disturbances:
         name = "fault" if experiment.faults is None else f"faults.{item.id}"
