@@ -34,6 +34,7 @@ def test_the_commands_one_after_another(home, tmp_path):
         if program == "pytest":
             continue  # test_the_python_examples runs the file
         assert program == "stormcell"
+        words = [str(next((tmp_path / "sealed").iterdir())) if word == "FOLDER" else word for word in words]
         done = stormcell(*words, home=home, cwd=tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         if words[:2] == ["sandbox", "create"]:

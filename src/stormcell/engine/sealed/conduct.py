@@ -22,6 +22,7 @@ from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, RE
 from stormcell.machine.model import ExitEvidence
 from stormcell.machine.sealed.argv import SealedSpec
 from stormcell.machine.sealed.machine import Halt, SealedMachine
+from stormcell.sandbox import admission
 from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import GuestProtocolError, MachineDied, MachineError, OutcomeUnknown, StormcellError
 from stormcell.spec.plan import ForkStep, MachineStep, Plan
@@ -90,6 +91,7 @@ class SealedConductor:
         began = time.monotonic()
         try:
             self.log.host("create", template=self.plan.template, digest=self.plan.template_digest)
+            admission.admit_here(self._start.spec.layout.memory, self._folder.parent)
             self.machine = await SealedMachine.restore(self._start.spec, self._folder, self._start.state)
             self.log.host("created", sandbox="sealed", ports={})
             await self._carry_out(self.machine)
