@@ -30,7 +30,7 @@ from stormcell.spec.recipe import Recipe
 from stormcell.template.build import BOOT_S, CONSOLE_LINES, clear_work, place, resolve
 from stormcell.template.digest import Inputs, sealed_digest, sealed_inputs
 from stormcell.template.image import image_path
-from stormcell.template.manifest import verify_files, write_manifest
+from stormcell.template.manifest import read_manifest, verify_files, write_manifest
 from stormcell.template.model import Progress, Stage
 from stormcell.template.namespace import remove_tree
 from stormcell.template.provision import KEPT, Done, Say, provision
@@ -164,17 +164,18 @@ async def _build(inputs: Inputs, layout: Layout, initrd: Path, final: Path, home
 
 
 def _publish(inputs: Inputs, layout: Layout, new: Path, final: Path, home: Home, seconds: float) -> None:
-    recipe = inputs.recipe
+    recipe, image = inputs.recipe, image_path(home, inputs.image).parent
     about = {
         "name": recipe.name,
         "description": recipe.description,
         "built": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": str(recipe.source or ""),
         "services": [service.name for service in recipe.services],
+        "packages": read_manifest(image)["installed"],
         "layout": {"memory": layout.memory, "disk_size": layout.disk_size},
         "snapshot": memory.digest(new / "memory"),
         "guest_seconds": seconds,
-        "inputs": sealed_inputs(inputs, layout, image_path(home, inputs.image).parent),
+        "inputs": sealed_inputs(inputs, layout, image),
     }
     write_manifest(new, about)
     remove_tree(final)
