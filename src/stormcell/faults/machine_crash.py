@@ -73,8 +73,7 @@ class MachineCrash(Documented):
 
 
 def _gone(reading: Reading) -> bool:
-    vmm = mapping(reading, "vmm")
-    return vmm.get("process_gone") is True or vmm.get("reset") is True  # the power of a sealed machine went off and on
+    return mapping(reading, "vmm").get("process_gone") is True
 
 
 def _was_reset(reading: Reading) -> bool:

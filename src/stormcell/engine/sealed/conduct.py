@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from stormcell.engine.conductor import parse_event
-from stormcell.engine.sealed.crash import crash
+from stormcell.engine.sealed.crash import Crash
 from stormcell.engine.sealed.identity import resume_request
 from stormcell.engine.sealed.log import SealedLog
-from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, READY, STAND
+from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, STAND
 from stormcell.machine.model import ExitEvidence
+from stormcell.machine.sealed import reboot
 from stormcell.machine.sealed.argv import SealedSpec
 from stormcell.machine.sealed.machine import Halt, SealedMachine
 from stormcell.sandbox import admission
@@ -69,6 +70,7 @@ class SealedConductor:
         self.at_fork = False
         self.console = ""
         self._start = start
+        self._spec = start.spec
         self._folder = folder
         self._seed = seed
         self._until = until
@@ -123,12 +125,15 @@ class SealedConductor:
             return
         try:
             self.console = machine.console_tail(CONSOLE_LINES)
-            self.evidence = await machine.kill()
-            self.log.host("released", process_gone=self.evidence.process_gone)
+            self._released(await machine.kill())
         except StormcellError as error:
             self.log.host("release_failed", text=str(error))
         finally:
             await machine.close()
+
+    def _released(self, evidence: ExitEvidence) -> None:
+        self.evidence = evidence
+        self.log.host("released", process_gone=evidence.process_gone)
 
     async def _carry_out(self, machine: SealedMachine) -> None:
         start = 0
@@ -144,12 +149,28 @@ class SealedConductor:
                 self.at_fork = act is not None
                 return
             self._boots += 1
-            booted = await crash(machine, act, self.log, self._boot_id, self._limit(act.boot_within_s))
-            if booted is None:
+            again = await self._crash(machine, act)
+            if again is None:
                 return
-            self.guest_seconds += booted
+            machine = again
             await self._resume(machine)
             start = end + 1
+
+    async def _crash(self, machine: SealedMachine, step: MachineStep) -> SealedMachine | None:
+        """What goes on behind it; None when it is not to be booted again."""
+        crash = Crash(step, self.log, self._boot_id, self._limit(step.boot_within_s))
+        await crash.down(machine)
+        self.console, self.machine = machine.console_tail(CONSOLE_LINES), None
+        remains = await reboot.end(machine, self._spec)
+        crash.gone(remains.evidence)
+        again = None
+        if step.boot:
+            self.machine, self._spec = again, _ = await reboot.power_on(remains, self._lived_ns)
+            self.guest_seconds += await crash.up(again)
+        else:
+            self._released(remains.evidence)
+        crash.told()
+        return again
 
     async def _resume(self, machine: SealedMachine) -> None:
         machine.order(resume_request(self._seed, self._boots))
@@ -175,8 +196,6 @@ class SealedConductor:
         while True:
             halt = await machine.go(max(1.0, limit - time.monotonic()), lambda: self._hear(machine))
             self._hear(machine)
-            if halt.status.why == READY:
-                raise OutcomeUnknown("the guest went down and booted again, and no step had asked for that")
             self.guest_seconds += (halt.status.now_ns - self._lived_ns) / 1e9
             self._lived_ns = halt.status.now_ns
             if halt.status.why == PASS:

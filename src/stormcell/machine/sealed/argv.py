@@ -6,6 +6,7 @@ Nothing in it depends on the host: no frequency, no clock, no entropy, no path t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -19,8 +20,8 @@ TSC_KHZ = 1_000_000
 """The time stamp counter counts those nanoseconds (cpus_get_elapsed_ticks in softmmu/cpus.c, icount_get)."""
 CPU = "max,-erms,-rdrand,-rdseed"
 """Without instructions that draw random numbers: QEMU's count of drawn ones is in no snapshot."""
-EPOCH = "2026-01-01T00:00:00"
-"""The wall clock at power-on, UTC."""
+EPOCH = 1_767_225_600
+"""The wall clock at power-on: 2026-01-01, in seconds since 1970."""
 CONSOLE_NAME = "console.log"
 BELL_NAME = "bell"
 GATE_NAMES = ("gate.0", "gate.1")
@@ -39,6 +40,7 @@ class SealedSpec:
     memory: Path
     share: bool = False
     clock: Clock = "warped"
+    epoch: int = EPOCH
 
 
 def command_line(layout: Layout) -> str:
@@ -66,17 +68,17 @@ def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, pipes: Path, *, incomi
         "-accel", "tcg,thread=single",
         "-icount", f"shift={SHIFT},sleep={sleep}",
         "-seed", "1",
-        "-rtc", f"base={EPOCH},clock=vm",
+        "-rtc", f"base={datetime.fromtimestamp(spec.epoch, UTC):%Y-%m-%dT%H:%M:%S},clock=vm",
         "-cpu", CPU,
         "-smp", "1",
         "-m", str(size),
         "-object", f"memory-backend-file,id=mem,size={size}M,mem-path={comma(spec.memory)},share={share}",
-        # a crash of the guest is part of its run: it resets and boots again by itself
-        "-action", "reboot=reset,shutdown=pause,panic=pause",
+        # a crash of the guest may be part of its run: what it leaves is still to be read, and goes on in another QEMU
+        "-action", "reboot=shutdown,shutdown=pause,panic=pause",
         "-kernel", str(spec.kernel), "-initrd", str(spec.initrd),
         "-append", command_line(spec.layout),
         # a file takes every byte at once: what waits for somebody would be seen by the guest
-        "-chardev", f"file,id=console,path={comma(pipes / CONSOLE_NAME)}",
+        "-chardev", f"file,id=console,append=on,path={comma(pipes / CONSOLE_NAME)}",
         "-serial", "chardev:console",
         "-device", "pvpanic",
         "-device", f"virtio-serial-device,max_ports={len(ends.agent) + 1}",

@@ -33,6 +33,7 @@ from stormcell.guest.sealed.mailbox import (
 from stormcell.guest.sealed.stop import GATES
 from stormcell.machine.argv import Ends
 from stormcell.machine.disk import writing
+from stormcell.machine.events import end_reason
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.pages import region
@@ -72,6 +73,7 @@ class SealedMachine(Machine):
         self._box = 0
         self._orders = 0
         self._read = 0
+        self._down = ""
 
     @classmethod
     async def boot(cls, spec: SealedSpec, folder: Path) -> Self:
@@ -115,11 +117,10 @@ class SealedMachine(Machine):
         return machine
 
     def _on_event(self, event: dict[str, Any]) -> None:
-        """A stop of the guest's looks like a panic, and is none of its ends."""
-        if event.get("event") == "GUEST_PANICKED":
-            self._log.add(event)
-        else:
-            super()._on_event(event)
+        """A stop of the guest's looks like a panic, and is none of its ends; at its end QEMU stops, and is kept."""
+        if event.get("event") == "SHUTDOWN":
+            self._down = end_reason(event) or "shutdown"
+        self._log.add(event)
 
     async def _keep_console(self) -> None:
         """It is in its file."""
@@ -151,8 +152,26 @@ class SealedMachine(Machine):
     async def go(self, seconds: float, look: Look | None = None) -> Halt:
         """Let it run until it stands still again; `look` is called now and then meanwhile.
 
-        Raises MachineDied, and MachineError when `seconds` of the host's time were not enough (QEMU is stopped then).
+        Raises MachineDied, also when the guest went down, and MachineError when `seconds` of the host's time were not
+        enough (QEMU is stopped then).
         """
+        halt = await self._go(seconds, look)
+        if self._down:
+            raise MachineDied(f"the guest went down ({self._down})", where=str(self.folder))
+        return halt
+
+    async def go_down(self, seconds: float) -> dict[str, Any]:
+        """Let it run to the end that it was told of: the event that QEMU reports. Raises as `go` does."""
+        ended = self._log.expect(lambda event: event.get("event") == "SHUTDOWN")
+        try:
+            await self._go(seconds)
+            if not ended.done():
+                raise MachineError("the guest did not go down", where=str(self.folder))
+            return ended.result()
+        finally:
+            ended.cancel()
+
+    async def _go(self, seconds: float, look: Look | None = None) -> Halt:
         assert self._gates is not None
         deadline = time.monotonic() + seconds
         stopped = self._log.expect(lambda event: event.get("event") == "STOP")
