@@ -1,7 +1,7 @@
 """Speed, memory and exactness, measured in one run and compared inside it: `python -m bench [PART...]`.
 
 Parts: sandboxes, forks, faults, exactness, campaign; without one all. Each replaces its part of
-bench/results/latest.json.
+bench/results/latest.json. `determinism FOLDER`, asked for by itself, repeats sealed runs (bench/determinism.py).
 Figures of different machines, or of the same machine on another day, are not comparable; the ratios of one run are.
 """
 
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import campaign, exactness, faults, forks, sandboxes
+from bench import campaign, determinism, exactness, faults, forks, sandboxes
 from stormcell.machine.host import find_qemu
 from stormcell.spec.home import Home
 from stormcell.template.build import build
@@ -29,6 +29,8 @@ PARTS = ("sandboxes", "forks", "faults", "exactness", "campaign")
 
 def main(parts: list[str]) -> int:
     """Measure, print, save. Exit code 2 for a part that is none."""
+    if parts[:1] == ["determinism"]:
+        return determinism.main(parts[1:])
     if unknown := set(parts) - set(PARTS):
         sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}\n")
         return 2

@@ -1,8 +1,8 @@
-"""Sealed runs repeated, and whether they come out as the same bits: `python -m bench.determinism FOLDER`.
+"""Sealed runs repeated, and whether they come out as the same bits: `python -m bench determinism FOLDER`.
 
 Each experiment of the folder is run once, then replayed many times, each time by a process of its own, several at
-once, with busy loops beside them, and with a hostile scheduler if that is asked for. Every digest is written down as
-soon as it is there (JSON lines), and a summary at the end. Exit code 0 when every replay of every experiment is identical, 1 when one is not.
+once, with busy loops beside them, and with a hostile scheduler if that is asked for. Every digest is written down at
+once (JSON lines), a summary at the end. Exit code 0 when every replay is identical, 1 when one is not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Seen:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(prog="python -m bench.determinism", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench determinism", description=__doc__)
     parser.add_argument("folder", type=Path, help="of experiments (*.yaml), or one experiment")
     parser.add_argument("--replays", type=int, default=50, help="of each experiment (50)")
     parser.add_argument("--jobs", type=int, default=2, help="replays at once (2)")
@@ -152,7 +152,3 @@ def _row(found: Mapping[str, Any]) -> str:
         f"{found['experiment']:28} {found['verdict']:9} {found['identical']:4} of {found['replays']:<4} "
         f"{found['events_sha256'][:16]} {found['guest_seconds']:8.2f} s of the guest, {shown}"
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())
