@@ -136,11 +136,12 @@ def _applied(fault: PlannedFault) -> str:
 def _probe(name: str, plan: Plan) -> str:
     probe = plan.probes[name]
     spec = probe.spec
+    place = f"node {spec['node']}: " if spec.get("node") else ""
     if probe.kind in ("http", "tcp"):
         target = spec.get("url") or spec.get("address")
         amount = f"{spec['rate']:g}/s for {spec['duration']:g} s" if spec.get("rate") else f"{spec.get('count') or 1}x"
-        return f"{probe.kind} {spec.get('method', '')} {target} {amount}".replace("  ", " ")
-    return f"{probe.kind} {shlex.join(spec['run']) if 'run' in spec else spec.get('path')}"
+        return f"{place}{probe.kind} {spec.get('method', '')} {target} {amount}".replace("  ", " ")
+    return f"{place}{probe.kind} {shlex.join(spec['run']) if 'run' in spec else spec.get('path')}"
 
 
 def _commands(commands: tuple[Command, ...]) -> str:
@@ -148,8 +149,9 @@ def _commands(commands: tuple[Command, ...]) -> str:
 
 
 def _shell(command: Command) -> str:
-    """As a person would paste it."""
+    """As a person would paste it, behind the node in which it runs."""
     line = shlex.join(command.argv)
     if command.user:
         line = f"su {command.user} -c {shlex.quote(line)}"
+    line = f"node {command.node}: {line}" if command.node else line
     return f"{line} <<'END'\n{command.stdin.rstrip()}\nEND" if command.stdin else line

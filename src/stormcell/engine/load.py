@@ -82,8 +82,8 @@ def _loaded(experiment: Experiment, document: Document, recipe: Recipe) -> Loade
     for name in experiment.branches or ():
         one = experiment.branch(name)
         branches.append(LoadedBranch(name, _disturbances(one, document, recipe, ("branches", name))))
-    if experiment.moment is not None and experiment.moment.log is not None:
-        _check_service(experiment.moment.log.service, recipe, document.where(("moment", "log", "service")))
+    if experiment.moment is not None and (log := experiment.moment.log) is not None:
+        _check_service_of(log.node, log.service, experiment, recipe, document.where(("moment", "log", "service")))
     return Loaded(experiment, disturbances, recipe, document.source, document.text, tuple(branches))
 
 
@@ -99,7 +99,8 @@ def _disturbances(
     for number, (name, mapping) in enumerate(experiment.disturbances.items(), 1):
         at: tuple[str, ...] = alone if experiment.faults is None else (*place, "faults", name)
         one = disturbance(name, number, _placed(mapping, experiment, document, at), document, at)
-        _check_its_service(one.fault, experiment, recipe, document.where((*at, "service")))
+        service = getattr(one.fault, "service", None)
+        _check_service_of(node_of(one.fault), service, experiment, recipe, document.where((*at, "service")))
         for other in found:
             check_together(other, one, document.where(at))
         found.append(one)
@@ -188,8 +189,9 @@ def _recipe(experiment: Experiment, folder: Path, where: str, home: Home | None)
     return find(str(folder / name) if is_path else name, home or Home.current())
 
 
-def _check_its_service(fault: Fault, experiment: Experiment, recipe: Recipe, where: str) -> None:
-    service, node = getattr(fault, "service", None), node_of(fault)
+def _check_service_of(
+    node: str | None, service: str | None, experiment: Experiment, recipe: Recipe, where: str
+) -> None:
     if node is None or service is None:
         _check_service(service, recipe, where)
     elif service not in (known := experiment.nodes[node].services):

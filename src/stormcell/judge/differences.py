@@ -155,7 +155,7 @@ def _difference(
     return Difference(
         branch=name,
         probe=mine.step.probe,
-        vantage=mine.step.on,
+        vantage=mine.planned.seen_from,
         metric=metric,
         unit=METRICS[mine.planned.kind][metric].unit,
         control=base,

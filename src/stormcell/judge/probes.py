@@ -64,7 +64,7 @@ def measurement(plan: Plan, step: ProbeStep | RecoverStep, event: Mapping[str, A
         result=ProbeResult(
             probe=step.probe,
             phase=step.phase,
-            vantage=step.on,
+            vantage=planned.seen_from,
             samples=len(samples),
             metrics=found,
             checks=tuple(Check.model_validate(check) for check in measure.checks(found, bounds)),

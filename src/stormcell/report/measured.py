@@ -37,7 +37,7 @@ def table(case: Case) -> Iterator[Measured]:
             value = m.result.metrics.get(metric)
             yield Measured(
                 probe=words(m.step.probe, NAME),
-                vantage=m.step.on,
+                vantage=m.planned.seen_from,
                 phase=m.step.phase,
                 metric=metric,
                 value=value,
@@ -54,7 +54,7 @@ def spreads(case: Case) -> Iterator[Spread]:
     for name, planned in case.plan.probes.items():
         rows = [_row(m) for m in case.measurements if m.step.probe == name and planned.kind in ("http", "tcp")]
         if rows:
-            yield Spread(words(name, NAME), planned.vantage, tuple(rows))
+            yield Spread(words(name, NAME), planned.seen_from, tuple(rows))
 
 
 def _row(m: Measurement) -> SpreadRow:

@@ -54,6 +54,7 @@ def _held(receipt: Receipt) -> Iterator[str]:
 
 def _shell(command: Command) -> str:
     text = shlex.join(command.argv)
+    text = f"node {command.node}: {text}" if command.node else text
     return words(f"{text} <<< {shlex.quote(command.stdin.strip())}" if command.stdin else text, LINE)
 
 

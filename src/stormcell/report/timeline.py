@@ -122,7 +122,7 @@ def _probe_lanes(case: Case, clock: Clock) -> Iterator[ProbeLane]:
             tries += _tries(m, event, began)
         samples = sum(len(m.samples) for m in mine)
         yield ProbeLane(
-            words(name, NAME), planned.kind, planned.vantage, samples, tuple(dots), tuple(bounds), tuple(tries)
+            words(name, NAME), planned.kind, planned.seen_from, samples, tuple(dots), tuple(bounds), tuple(tries)
         )
 
 

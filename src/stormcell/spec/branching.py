@@ -18,6 +18,8 @@ class LogLine(Value):
 
     file: str | None = Field(default=None, pattern=r"^/")
     service: str | None = None
+    node: str | None = None
+    """Whose service; without one, it is the template's."""
     match: Pattern
     """Searched in each line."""
 
@@ -25,6 +27,8 @@ class LogLine(Value):
     def _one_source(self) -> LogLine:
         if (self.file is None) == (self.service is None):
             raise ValueError("one of 'file' and 'service' is needed, and only one")
+        if self.node is not None and self.service is None:
+            raise ValueError("'node' is about a service")
         return self
 
 
@@ -35,6 +39,8 @@ class ForkMoment(Value):
     """Until it exits with 0."""
     user: str | None = None
     """Who runs `command`."""
+    node: str | None = None
+    """In which node."""
     probe: str | None = None
     """A probe of the steady state; measured with few attempts each time."""
     holds: bool = True
@@ -57,6 +63,8 @@ class ForkMoment(Value):
             raise ValueError(f"a moment is one of command, probe, log and after; {have}")
         if self.user is not None and self.command is None:
             raise ValueError("'user' is about a command")
+        if self.node is not None and self.command is None:
+            raise ValueError("'node' is about a command; a probe and a service have their own")
         if "holds" in self.model_fields_set and self.probe is None:
             raise ValueError("'holds' is about a probe")
         if self.every < 0.05:
@@ -68,11 +76,13 @@ class ForkMoment(Value):
         """As a person would say it."""
         if self.command is not None:
             words = self.command if isinstance(self.command, str) else " ".join(self.command)
-            return f"`{' '.join(words.split())}` exits with 0"
+            place = f" in node {self.node}" if self.node is not None else ""
+            return f"`{' '.join(words.split())}` exits with 0{place}"
         if self.probe is not None:
             return f"probe '{self.probe}' {'holds' if self.holds else 'does not hold'}"
         if self.log is not None:
-            place = self.log.file or f"the log of service '{self.log.service}'"
+            of_node = f" of node {self.log.node}" if self.log.node is not None else ""
+            place = self.log.file or f"the log of service '{self.log.service}'{of_node}"
             return f"a line in {place} matches '{self.log.match}'"
         return f"{self.after:g} s under load have passed"
 

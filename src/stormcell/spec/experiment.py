@@ -167,6 +167,10 @@ class Experiment(Value):
             for number, item in enumerate(items):
                 if item.node is not None and item.node not in self.nodes:
                     raise wrong_at(unknown(item.node, self.nodes), field, number, "node")
+        log = self.moment.log if self.moment is not None else None
+        for moment, at in ((self.moment, ("moment",)), (log, ("moment", "log"))):
+            if moment is not None and moment.node is not None and moment.node not in self.nodes:
+                raise wrong_at(unknown(moment.node, self.nodes), *at, "node")
         return self
 
     @model_validator(mode="after")

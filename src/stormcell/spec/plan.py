@@ -184,6 +184,11 @@ class PlannedProbe(Value):
     vantage: Literal["guest", "host"]
     spec: dict[str, Any]
 
+    @property
+    def seen_from(self) -> str:
+        """Where it stands, for people: `guest`, `host` or `node NAME`."""
+        return f"node {self.spec['node']}" if self.spec.get("node") else self.vantage
+
 
 class Moment(Value):
     """One turn of a schedule, `at_s` after the fault's apply step at the earliest: `level` is what is applied or

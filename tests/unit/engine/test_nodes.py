@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stormcell.engine.branches.plans import compile_all
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.load import load_mapping
 from stormcell.spec.errors import SpecError
@@ -109,6 +110,26 @@ def test_the_same_fault_in_two_nodes_is_no_conflict():
     with pytest.raises(SpecError, match="cannot be together"):
         plan_of({"kind": "memory.limit", "max": "64MiB", "node": "b"},
                 {"kind": "memory.limit", "max": "64MiB", "cgroup": "/sys/fs/cgroup/nodes/b"})  # fmt: skip
+
+
+def test_a_moment_in_a_node():
+    branches = {"branches": {"cut": {"fault": {"kind": "net.drop", "node": "a"}}}}
+    base = {key: value for key, value in BASE.items() if key != "abort"}
+
+    def moment_of(**moment):
+        plans = compile_all(load_mapping({**base, **branches, "moment": moment}))
+        (step,) = (step for step in plans[0].steps if step.do == "moment")
+        assert plans[1]["cut"].faults["fault"].apply[0].node == "a"
+        return step
+
+    assert moment_of(command="true", node="b").command.node == "b"
+    assert moment_of(log={"service": "web", "node": "a", "match": "up"}).file == "/run/stormcell/log/web@a.log"
+    assert moment_of(probe="web").spec["node"] == "b"
+    for wrong in ({"command": "true", "node": "d"}, {"log": {"service": "web", "node": "d", "match": "up"}}):
+        with pytest.raises(SpecError, match="there is no node 'd'"):
+            moment_of(**wrong)
+    with pytest.raises(SpecError, match="the node 'b' has no service 'web'"):
+        moment_of(log={"service": "web", "node": "b", "match": "up"})
 
 
 BAD = [

@@ -55,7 +55,7 @@ def test_the_branches_are_valid_and_every_form_of_a_moment_is_shown():
     assert set(load_mapping(parse(example, "page").data).experiment.branches or ()) == {"packet-loss", "full-disk"}
     forms = [parse(f"s: {form}", "page").data["s"] for form in re.findall(r"^\| `(\{.*?\})` ", PARTED, re.M)]
     shown = {field for form in forms for field in ForkMoment.model_validate(form).model_fields_set}
-    shown |= set(parse(example, "page").data["moment"])
+    shown |= {*parse(example, "page").data["moment"], *re.findall(r"with `(node): a`, run", PARTED)}
     assert shown == set(ForkMoment.model_fields)
 
 

@@ -17,6 +17,7 @@ from stormcell.engine.compile import (
 )
 from stormcell.engine.load import Loaded
 from stormcell.engine.times import longest
+from stormcell.guest.nodes import service_key
 from stormcell.spec.branching import ForkMoment
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.fault import Command
@@ -87,9 +88,10 @@ def _settle(experiment: Experiment) -> list[Step]:
 def _moment(experiment: Experiment, moment: ForkMoment) -> MomentStep:
     fields: dict[str, Any] = {"text": moment.text, "within_s": moment.within, "every_s": moment.every}
     if moment.command is not None:
-        fields["command"] = Command(argv=argv_of(moment.command), user=moment.user)
+        fields["command"] = Command(argv=argv_of(moment.command), user=moment.user, node=moment.node)
     elif moment.log is not None:
-        fields |= {"file": moment.log.file or SERVICE_LOG.format(moment.log.service), "match": moment.log.match}
+        log = SERVICE_LOG.format(service_key(moment.log.service or "", moment.log.node))
+        fields |= {"file": moment.log.file or log, "match": moment.log.match}
     elif moment.after is not None:
         fields["after_s"] = moment.after
     else:

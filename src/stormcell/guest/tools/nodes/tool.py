@@ -1,13 +1,14 @@
-"""`stormcell-guest node make|start|list`."""
+"""`stormcell-guest node make|start|list|exec`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
 
-from stormcell.guest.nodes import service_key
+from stormcell.guest import nodes
 from stormcell.guest.tools import common, restart
 from stormcell.guest.tools.nodes import making
 
@@ -37,7 +38,7 @@ def start(node: str, within: str) -> dict[str, Any]:
         time.sleep(_EARLY_S)
         answer = restart.ask("status", None)
     for service in asked[0]["services"]:
-        state = answer["services"][service_key(service["name"], node)]
+        state = answer["services"][nodes.service_key(service["name"], node)]
         if state["state"] != "running":
             raise ValueError(_why(service["name"], node, state))
     return {"running": [service["name"] for service in asked[0]["services"]]}
@@ -48,10 +49,19 @@ def listing() -> list[dict[str, Any]]:
     return making.saved()
 
 
+def run(node: str, *argv: str) -> None:
+    """Become `argv` there: for a look at a node from outside of a run."""
+    if not argv:
+        raise ValueError("there is no command")
+    nodes.enter(node)
+    os.environ[nodes.VARIABLE] = node
+    os.execvp(argv[0], argv)
+
+
 def _why(service: str, node: str, state: dict[str, Any]) -> str:
     ended = state.get("last_exit") or {}
     how = state.get("reason") or next((f"{key} {value}" for key, value in ended.items() if value is not None), "")
-    said = _last_words(service_key(service, node))
+    said = _last_words(nodes.service_key(service, node))
     return f"service '{service}' of node '{node}' does not run: {state['state']}" + (f" ({how})" if how else "") + said
 
 
@@ -61,6 +71,6 @@ def _last_words(key: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """`node make|start|list`."""
-    verbs: dict[str, common.Verb] = {"make": make, "start": start, "list": listing}
+    """`node make|start|list|exec`."""
+    verbs: dict[str, common.Verb] = {"make": make, "start": start, "list": listing, "exec": run}
     return common.serve("node", verbs, argv)
