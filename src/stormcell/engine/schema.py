@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from stormcell.faults import CATALOGUE
 from stormcell.spec.campaign import Campaign
 from stormcell.spec.experiment import Experiment
+from stormcell.spec.fault import Fault
 from stormcell.spec.matrix import CampaignResult
 from stormcell.spec.plan import Plan
 from stormcell.spec.probe import METRICS
@@ -36,6 +37,19 @@ def published(what: str, body: dict[str, Any]) -> dict[str, Any]:
     return {"$schema": DIALECT, "title": f"Stormcell {what}", **{k: v for k, v in body.items() if k != "title"}}
 
 
+def _pairs(fault: type[Fault]) -> dict[str, Any]:
+    """What the engine reads before the fault does (engine/nodes.py)."""
+    if not {"node", "address"} <= fault.model_fields.keys():
+        return {}
+    name = {"type": "string"}
+    peers = {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
+    found: dict[str, Any] = {"to": {**peers, "description": "Only what goes between `node` and these nodes."}}
+    if "direction" in fault.model_fields:
+        pair = {"type": "array", "items": name, "minItems": 2, "maxItems": 2}
+        found["between"] = {**pair, "description": "Both ways between two nodes."}
+    return found
+
+
 def _experiment() -> dict[str, Any]:
     body = Experiment.model_json_schema()
     definitions: dict[str, Any] = body.setdefault("$defs", {})
@@ -43,7 +57,7 @@ def _experiment() -> dict[str, Any]:
     for kind, fault in sorted(CATALOGUE.items()):
         model = fault.model_json_schema(ref_template="#/$defs/{model}")
         definitions.update(model.pop("$defs", {}))
-        model["properties"] = {"kind": {"const": kind}, **model.get("properties", {})}
+        model["properties"] = {"kind": {"const": kind}, **model.get("properties", {}), **_pairs(fault)}
         model["required"] = ["kind", *model.get("required", [])]
         definitions[f"fault.{kind}"] = model
         names.append({"$ref": f"#/$defs/fault.{kind}"})

@@ -258,7 +258,7 @@ def _labels(receipt: Receipt) -> str:
 
 def _sentence(m: Measurement) -> str:
     what = broken(m.planned.kind, m.result.checks) or "it has no bounds"
-    return f"probe '{m.step.probe}' {PHASES[m.step.phase]}, from the {m.step.on}: {what} (n = {m.sent})"
+    return f"probe '{m.step.probe}' {PHASES[m.step.phase]}, from the {m.planned.seen_from}: {what} (n = {m.sent})"
 
 
 RULES: tuple[Rule, ...] = (

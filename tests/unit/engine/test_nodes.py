@@ -8,6 +8,8 @@ import pytest
 from stormcell.engine.branches.plans import compile_all
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.load import load_mapping
+from stormcell.engine.schema import schema_of
+from stormcell.faults import CATALOGUE
 from stormcell.spec.errors import SpecError
 from stormcell.spec.fault import GUEST
 
@@ -167,6 +169,12 @@ def test_a_refusal_names_the_kinds_that_know_nodes():
         loaded({"kind": "clock.jump", "by": "1h", "node": "a"})
     assert "net.*" in str(refusal.value)
     assert "memory.limit" in str(refusal.value)
+
+
+def test_the_schema_knows_pairs_where_they_can_be():
+    known = schema_of("experiment")["$defs"]
+    pairs = {kind: sorted({"to", "between"} & known[f"fault.{kind}"]["properties"].keys()) for kind in CATALOGUE}
+    assert (pairs["net.drop"], pairs["net.cut"], pairs["clock.jump"]) == (["between", "to"], ["to"], [])
 
 
 def test_without_nodes_there_is_none_to_name():
