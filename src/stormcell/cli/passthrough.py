@@ -33,31 +33,36 @@ async def pass_through(
     """The exit code to end with. Raises StormcellError."""
     found = await AsyncSandbox.attach(sandbox)
     try:
-        began = asyncio.get_running_loop().time()
         command = await found.start(argv, cwd=cwd, env=env, user=user, timeout=timeout, stdin=stdin)
-        async with command:
-            _pass_signals(command)
-            feeding = asyncio.create_task(_feed(command)) if stdin else None
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(_copy(command.stdout(), 1))
-                    tasks.create_task(_copy(command.stderr(), 2))
-            except BaseExceptionGroup as group:
-                error = group.exceptions[0]
-                if isinstance(error, BrokenPipeError):
-                    return 128 + signal.SIGPIPE  # our reader left; the command dies with the block
-                raise error from None
-            finally:
-                if feeding is not None:
-                    feeding.cancel()
-            ended = await command.wait()
-        took = asyncio.get_running_loop().time() - began
-        result = ExecResult(ended.exit_code, ended.signal, ended.timed_out, b"", b"", took)
-        if result.timed_out:
-            say(f"stormcell: the command {result.ending()}")
-        return result.shell_code()
+        return await passed(command, stdin=stdin)
     finally:
         await found.close()
+
+
+async def passed(command: AsyncCommand, *, stdin: bool) -> int:
+    """Of a command that was started: the exit code to end with. Raises StormcellError."""
+    began = asyncio.get_running_loop().time()
+    async with command:
+        _pass_signals(command)
+        feeding = asyncio.create_task(_feed(command)) if stdin else None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_copy(command.stdout(), 1))
+                tasks.create_task(_copy(command.stderr(), 2))
+        except BaseExceptionGroup as group:
+            error = group.exceptions[0]
+            if isinstance(error, BrokenPipeError):
+                return 128 + signal.SIGPIPE  # our reader left; the command dies with the block
+            raise error from None
+        finally:
+            if feeding is not None:
+                feeding.cancel()
+        ended = await command.wait()
+    took = asyncio.get_running_loop().time() - began
+    result = ExecResult(ended.exit_code, ended.signal, ended.timed_out, b"", b"", took)
+    if result.timed_out:
+        say(f"stormcell: the command {result.ending()}")
+    return result.shell_code()
 
 
 def _pass_signals(command: AsyncCommand) -> None:

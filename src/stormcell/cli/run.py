@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
+from stormcell.cli.travel import Travel, travel_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--replay", "replayed", type=click.Path(path_type=Path), metavar="FOLDER", help="Repeat a sealed run, and compare."
 )
+@travel_options
 @click.option("--dry-run", is_flag=True, help="Print the plan and start nothing.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Drives what the runner draws at random.")
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each experiment.")
@@ -51,6 +53,7 @@ def run(
     branches: tuple[str, ...],
     sealed: bool,
     replayed: Path | None,
+    travel: Travel,
     dry_run: bool,
     seed: int,
     repeat: int,
@@ -70,12 +73,13 @@ def run(
     from stormcell.cli.campaign import Asked, campaigns_of
     from stormcell.cli.results import markdown_table, show_results
 
+    travel.check(replayed)
     if replayed is not None:
         from stormcell.cli.replay import replay_run
 
         if files or resume or branches or sealed or dry_run or repeat > 1 or report_to is not None:
             raise click.UsageError("--replay FOLDER stands alone: the folder says all that is to be done")
-        sys.exit(replay_run(replayed, as_json))
+        sys.exit(travel.run(replayed, as_json) if travel.stop_at else replay_run(replayed, as_json))
     asked = Asked(seed, repeat, jobs, fail_fast, retry_unknown, runs, dry_run, markdown, as_json)
     if bool(files) == bool(resume):
         raise click.UsageError("FILES to run, or --resume FOLDER: one of them is needed")

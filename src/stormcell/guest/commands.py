@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
     "service": "stormcell.guest.control:main",
     "run-plan": "stormcell.guest.runner:main",
     "join": "stormcell.guest.rendezvous:main",
+    "terminal": "stormcell.guest.terminal:main",
     "undo": "stormcell.guest.undo:main",
     "watchdog": "stormcell.guest.watchdog:main",
     "inventory": "stormcell.guest.inventory:main",

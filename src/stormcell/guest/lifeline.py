@@ -26,6 +26,14 @@ class Stop(Exception):
         self.text = text
 
 
+class HandOver(Stop):
+    """Another plan is to be carried out from here on. `keep`: what was begun stays, instead of being undone."""
+
+    def __init__(self, keep: bool) -> None:
+        super().__init__("handed_over", "another plan takes over")
+        self.keep = keep
+
+
 class Lifeline:
     """Waits on one epoll loop, which also serves the host's lines, signals, the deadline and the loads' outputs.
 
@@ -57,6 +65,7 @@ class Lifeline:
             self.loop.unwatch(self._control)
             os.close(self._control)
         self.lines.clear()
+        self._stop = None
         self._pending = b""
         self.began = time.monotonic()
         self._follow(control)
@@ -170,6 +179,8 @@ class Lifeline:
             self.stop("runner_error", f"the host sent a line that is no JSON object: {line[:80]!r}")
         elif "stop" in said:
             self.stop(str(said["stop"]), str(said.get("text", "the host asked for it")))
+        elif "hand_over" in said:
+            self._stop = self._stop or HandOver(keep=bool(said["keep"]))
         else:
             self.lines.append(said)
 

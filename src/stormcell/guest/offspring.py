@@ -72,6 +72,11 @@ class Offspring:
         if not self._lifeline.settle(lambda: self.ended, _GRACE_S):
             self.kill()
 
+    def ignore(self) -> None:
+        """It goes on, and is not heard any more."""
+        self._ending = True
+        self._heard = lambda _: None
+
     def kill(self) -> None:
         """Now."""
         self._ending = True

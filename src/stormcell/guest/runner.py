@@ -2,7 +2,8 @@
 
 Reads one line {"plan", "start", "undo_receipts"?} on stdin, then {"go": STEP} for each step of the host's that it
 awaits; {"stop": CODE, "text": ...} at any time ends the run early. The end of stdin means that the host is gone.
-A step `fork` hands the run over: see rendezvous.py.
+A step `fork` hands the run over: see rendezvous.py; {"hand_over": true, "keep": ...} does so in the middle of any step,
+when what was begun is undone, or with `keep` stays.
 Whatever ends the run after an act began, everything begun is undone and every load stopped before `end` is written;
 if this process dies first, a watchdog undoes it (watchdog.py). Faults with a schedule and abort conditions are children
 of this process, which write events for it to pass on (offspring.py).
@@ -22,7 +23,7 @@ from typing import Any
 from stormcell.guest import aborts, inventory, measure, moment, probes, readings, recovery, timeline
 from stormcell.guest.acts import Act, called, failure
 from stormcell.guest.events import Events
-from stormcell.guest.lifeline import Lifeline, Stop
+from stormcell.guest.lifeline import HandOver, Lifeline, Stop
 from stormcell.guest.loads import Loads
 from stormcell.guest.needs import missing
 from stormcell.guest.offspring import Offspring
@@ -34,6 +35,8 @@ _FIRST_LINE_S = 30.0
 _LOAD_GRACE_S = 5.0
 _WATCHDOG_SPARE_S = 30.0
 """The runner's own deadline comes first: the watchdog is for one that cannot act any more."""
+HAND_OVER = "hand_over"
+"""Stands for a step when a plan is left in its middle."""
 Step = Mapping[str, Any]
 
 
@@ -85,12 +88,10 @@ class Runner:
         """All steps. False when the run ended early; what was begun is undone in either case."""
         try:
             while self._todo:
-                step = self._todo.popleft()
-                self._events.step, self._events.phase = step["id"], step["phase"]
-                self._events.emit("step")
-                self._lifeline.sleep(0)
-                self._perform(step)
-                self._loads.look()
+                try:
+                    self._take_step(self._todo.popleft())
+                except HandOver as asked:
+                    self._hand_over(asked.keep)
             return True
         except Stop as stop:
             self._events.emit("stop", code=stop.code, text=stop.text)
@@ -99,6 +100,13 @@ class Runner:
         finally:
             self._clean_up()
         return False
+
+    def _take_step(self, step: Step) -> None:
+        self._events.step, self._events.phase = step["id"], step["phase"]
+        self._events.emit("step")
+        self._lifeline.sleep(0)
+        self._perform(step)
+        self._loads.look()
 
     def _perform(self, step: Step) -> None:
         if step["on"] == "host":
@@ -113,14 +121,17 @@ class Runner:
 
     def _clean_up(self) -> None:
         self._lifeline.closing = True
-        begun = [name for name in reversed(self._acts) if self._acts[name].begun or name in self._timelines]
-        jobs: list[Callable[[], object]] = [self._end_watch, *(partial(self._undo, fault) for fault in begun)]
+        jobs: list[Callable[[], object]] = [self._end_watch, *(partial(self._undo, fault) for fault in self._begun())]
         jobs += [partial(self._loads.stop_all, _LOAD_GRACE_S), self._disarm]
         for job in jobs:
             try:
                 job()
             except Exception as error:
                 self._events.emit("stop", code="runner_error", text=f"while undoing: {type(error).__name__}: {error}")
+
+    def _begun(self) -> list[str]:
+        """Of the faults that are to be undone, the latest first."""
+        return [name for name in reversed(self._acts) if self._acts[name].begun or name in self._timelines]
 
     def _await(self, step: str) -> None:
         self._events.emit("await")
@@ -147,6 +158,21 @@ class Runner:
         self._lifeline.deadline(self._plan["deadline_s"])
         self._events.emit("begin", **_identity())
         self._loads.go_on()
+
+    def _hand_over(self, keep: bool) -> None:
+        """Leave this plan in the middle, its loads going on, and wait for another one as at a fork."""
+        self._lifeline.closing = True
+        self._events.step, self._events.phase = HAND_OVER, "before"
+        self._end_watch()
+        for child in self._timelines.values() if keep else ():
+            child.ignore()
+        for fault in () if keep else self._begun():
+            self._undo(fault)
+        self._disarm()
+        self._acts, self._timelines, self._over, self._measured = {}, {}, set(), {}
+        self._acted_at, self._undone_at = None, 0.0
+        self._fork()
+        self._lifeline.closing = False
 
     def _mark(self, what: str) -> None:
         if what == "undo":

@@ -18,6 +18,7 @@ from stormcell.guest import readings
 from stormcell.guest.lifeline import Lifeline
 from stormcell.guest.offspring import keep_only
 from stormcell.guest.running import Runnery
+from stormcell.guest.trees import Cgroup
 
 CGROUP = "/sys/fs/cgroup/stormcell/watchdog"
 REPORT = "recovered.jsonl"
@@ -51,6 +52,11 @@ class Watchdog:
         os.waitpid(self.pid, 0)
         self._disarm.close()
         os.close(self.notice)
+
+
+def pids() -> list[int]:
+    """Of all that are armed."""
+    return Cgroup(CGROUP).pids() if os.path.isdir(CGROUP) else []
 
 
 def _live(runner: int, ttl: float, disarm: int, notice: int) -> None:

@@ -22,7 +22,7 @@ from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, ST
 from stormcell.machine.model import ExitEvidence
 from stormcell.machine.sealed import reboot
 from stormcell.machine.sealed.argv import SealedSpec
-from stormcell.machine.sealed.machine import Halt, SealedMachine
+from stormcell.machine.sealed.machine import SealedMachine
 from stormcell.sandbox import admission
 from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import GuestProtocolError, MachineDied, MachineError, OutcomeUnknown, StormcellError
@@ -47,7 +47,10 @@ class Start:
 
 @dataclass
 class Until:
-    """Stop early: behind event number `event`, counted from 0, or at the first beat at or after `seconds`."""
+    """Stop early: behind the guest's event number `event`, from 0, or where it passes by at or after `seconds`.
+
+    Seconds are the run's, as in its events. Nothing stops before the runner's first event.
+    """
 
     event: int | None = None
     seconds: float | None = None
@@ -66,6 +69,8 @@ class SealedConductor:
         self.machine: SealedMachine | None = None
         self.evidence: ExitEvidence | None = None
         self.guest_seconds = 0.0
+        self.moment = 0.0
+        """The run's time (s), as in its events, where the machine stood still last."""
         self.host_seconds = 0.0
         self.at_fork = False
         self.console = ""
@@ -76,6 +81,7 @@ class SealedConductor:
         self._until = until
         self._boots = 0
         self._lived_ns = 0
+        self._told_ns = 0
         self._boot_id = ""
 
     async def perform(self) -> None:
@@ -166,7 +172,9 @@ class SealedConductor:
         again = None
         if step.boot:
             self.machine, self._spec = again, _ = await reboot.power_on(remains, self._lived_ns)
-            self.guest_seconds += await crash.up(again)
+            booted = await crash.up(again)
+            self.guest_seconds += booted
+            self._told_ns = round(booted * 1e9)
         else:
             self._released(remains.evidence)
         crash.told()
@@ -194,12 +202,16 @@ class SealedConductor:
     async def _listen(self, machine: SealedMachine) -> MachineStep | ForkStep | None:
         limit = time.monotonic() + self._limit(self.plan.deadline_s)
         while True:
+            told = len(self.log.events)
             halt = await machine.go(max(1.0, limit - time.monotonic()), lambda: self._hear(machine))
             self._hear(machine)
+            if len(self.log.events) > told:
+                self._told_ns = halt.status.now_ns
+            self.moment = self.log.last + (halt.status.now_ns - self._told_ns) / 1e9
             self.guest_seconds += (halt.status.now_ns - self._lived_ns) / 1e9
             self._lived_ns = halt.status.now_ns
             if halt.status.why == PASS:
-                if self._passed(halt):
+                if self._passed():
                     return None
             elif halt.status.why == AWAIT:
                 return self._awaited()
@@ -218,15 +230,15 @@ class SealedConductor:
                     self._boot_id = str(event.get("boot_id"))
                 self.log.guest(event)
 
-    def _passed(self, halt: Halt) -> bool:
+    def _passed(self) -> bool:
         until = self._until
         if until is None:
             return False
-        mine = [event for event in self.log.events if event["on"] == "guest"]
+        told = sum(event["on"] == "guest" for event in self.log.events)
         if until.event is not None:
-            until.reached = len(mine) > until.event
+            until.reached = told > until.event
         elif until.seconds is not None:
-            until.reached = self.guest_seconds >= until.seconds
+            until.reached = told > 0 and self.moment >= until.seconds
         return until.reached
 
     def _awaited(self) -> MachineStep | ForkStep:

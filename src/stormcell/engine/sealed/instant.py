@@ -58,6 +58,10 @@ class Instant:
         self._root = private_folder((home or Home.current()).instants)
         self._place: Path | None = None
         self.guest_seconds = 0.0
+        self.moment = 0.0
+        """In the run's time (s), as in its events."""
+        self.told = 0
+        """How many events came until then."""
 
     async def __aenter__(self) -> Self:
         """Raises what the host lacked; another failure of the drive is an event of its log."""
@@ -78,6 +82,7 @@ class Instant:
             await conductor.carry_out()
             machine = conductor.machine
             if machine is not None and (conductor.at_fork or (self._until and self._until.reached)):
+                self.moment, self.told = conductor.moment, len(self.log.events)
                 await machine.stop()
                 await machine.save(place / "state")
                 self.there = True
@@ -97,6 +102,11 @@ class Instant:
         place, self._place = self._place, None
         if place is not None:
             await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+
+    def digest(self) -> str:
+        """sha256 (hex) of the machine's memory there, its disk included."""
+        assert self.there and self._place is not None
+        return memory.digest(self._place / "memory")
 
     def start(self, **changes: Any) -> Start:
         """Where a run goes on: the machine of the instant, copy-on-write."""

@@ -19,6 +19,11 @@ class SealedLog:
         self._before = 0.0
         self._last = 0.0
 
+    @property
+    def last(self) -> float:
+        """When the guest's last event was, in the run's time (s)."""
+        return self._last
+
     def guest(self, event: Mapping[str, Any]) -> None:
         """One of the runner's."""
         if isinstance(moment := event.get("t"), int | float) and not isinstance(moment, bool):

@@ -54,6 +54,10 @@ class Commanded:
         """Whether nothing more comes of it."""
         return self._status is not None and not self._unread
 
+    def pids(self) -> list[int]:
+        """The command itself and what it forked, not what it started in groups of their own."""
+        return self._tree.pids()
+
     def write(self, data: bytes) -> None:
         """To its standard input."""
         self._pending += data

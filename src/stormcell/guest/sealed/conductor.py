@@ -5,18 +5,22 @@ exec      argv, stdin, open, cwd, env, user, timeout_s     a command; `open`: it
 resume    as the agent's (resume.py)                       who this machine is from here on, and its entropy
 
 At AWAIT the host gives a line: {"sysrq": KEY}, the end of this machine; {"exec": .., "resume": ..}, another command
-that the one under way hands over to, in a fork of the machine; anything else is for the command that waits.
+that the one under way hands over to, in a fork of the machine; {"hold": true}, the command under way acts no more, and
+nothing is asked for from here on; anything else is for the command. In a fork the host may give one at a PASS, too: it
+is looked for at every one, so that the instructions are the same wherever there is none.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from stormcell.guest import boot, resume
+from stormcell.guest import boot, resume, watchdog
 from stormcell.guest.kernel import write_file
 from stormcell.guest.loop import Loop
 from stormcell.guest.sealed.commanded import Commanded
@@ -41,7 +45,7 @@ class Conductor:
         self._forest = Forest(boot.EXECS)
         self._resume = resume.Resume()
         self._lines = b""
-        self._command: Commanded
+        self._command: Commanded | None = None
 
     def serve(self) -> None:
         """For ever."""
@@ -63,29 +67,32 @@ class Conductor:
         if request["op"] != "exec":
             raise ValueError(f"no such request: {request['op']!r}")
         self._begin(request)
-        while not self._command.over:
+        while self._command is None or not self._command.over:
             self._loop.turn()
         return self._command.ending()
 
     def _begin(self, request: Mapping[str, Any]) -> None:
         lines = bool(request.get("open"))
         self._lines = b""
-        self._command = Commanded(self._loop, self._forest, request, self._hear_lines if lines else self._hear)
+        command = Commanded(self._loop, self._forest, request, self._hear_lines if lines else self._hear)
+        self._command = command
         if lines:
-            self._beat(self._command)
+            self._beat(command)
 
     def _stand_still(self, why: int) -> bytes:
         self._box.tell(why, time.monotonic_ns())
         self._stops.stand_still()
         return self._box.take()
 
-    def _pass_by(self) -> None:
+    def _pass_by(self, command: Commanded) -> None:
         self._box.tell(PASS, time.monotonic_ns())
         self._stops.pass_by()
+        if self._box.due():
+            self._go_on(command, self._box.take())
 
     def _beat(self, command: Commanded) -> None:
         if not command.over and command is self._command:
-            self._pass_by()
+            self._pass_by(command)
             self._loop.after(BEAT_S, lambda: self._beat(command))
 
     def _hear(self, _command: Commanded, kind: int, data: bytes) -> None:
@@ -98,8 +105,8 @@ class Conductor:
         *lines, self._lines = (self._lines + data).split(b"\n")
         for line in lines:
             self._box.add(frame(OUTPUT, line + b"\n"))
-            self._pass_by()
-            if AWAITS in line[:200]:
+            self._pass_by(command)
+            if AWAITS in line[:200] and command is self._command:
                 self._go_on(command, self._stand_still(AWAIT))
 
     def _go_on(self, command: Commanded, line: bytes) -> None:
@@ -110,8 +117,16 @@ class Conductor:
             if said.get("resume"):
                 self._resume.become(said["resume"])
             self._begin(said["exec"])
+        elif "hold" in said:
+            self._hold(command)
         else:
             command.write(line)
+
+    def _hold(self, command: Commanded) -> None:
+        """What a runner began stays as it is: it stands still itself, what it forked, and its watchdog."""
+        self._command = None
+        for pid in [*command.pids(), *watchdog.pids()]:
+            os.kill(pid, signal.SIGSTOP)
 
 
 def _failed(error: Exception) -> None:

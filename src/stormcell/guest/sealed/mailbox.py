@@ -132,6 +132,7 @@ class Mailbox:
             self._stops = Status.unpack(self.memory[:PAGE]).stops  # the machine was booted again
         except ValueError:
             self._stops = 0
+        self._orders = self._order().orders
 
     def tell(self, why: int, now_ns: int) -> None:
         """The next status."""
@@ -139,10 +140,18 @@ class Mailbox:
         data = Status(self._stops, why, self.written, now_ns).pack()
         self.memory[STATUS : STATUS + len(data)] = data
 
+    def _order(self) -> Order:
+        return Order.unpack(self.memory[ORDER : ORDER + PAGE])
+
+    def due(self) -> bool:
+        """The host gave an order that was not taken."""
+        return self._order().orders != self._orders
+
     def take(self) -> bytes:
         """The request, or the line."""
-        length = Order.unpack(self.memory[ORDER : ORDER + PAGE]).length
-        return self.memory[REQUEST : REQUEST + length]
+        order = self._order()
+        self._orders = order.orders
+        return self.memory[REQUEST : REQUEST + order.length]
 
     def add(self, data: bytes) -> bool:
         """Append to the answer; False when there is no room for it."""

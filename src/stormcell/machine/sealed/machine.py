@@ -91,6 +91,7 @@ class SealedMachine(Machine):
             await machine._hand_over(state)
             await machine._take_state()
             machine._read = machine.status_now().written
+            machine._orders = Order.unpack(machine._get(ORDER, PAGE)).orders
         return machine
 
     @classmethod

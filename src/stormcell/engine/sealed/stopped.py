@@ -1,0 +1,118 @@
+"""A recorded run again, up to one place in it: the machine is saved there, and can be gone on from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stormcell.engine.conductor import OnEvent
+from stormcell.engine.folder import RunFolder
+from stormcell.engine.sealed import bundle
+from stormcell.engine.sealed.compare import Difference, first_difference
+from stormcell.engine.sealed.instant import Instant
+from stormcell.engine.sealed.places import Place, called, events_in, until
+from stormcell.engine.sealed.run import recorded_run, recorded_template
+from stormcell.spec.errors import OutcomeUnknown, SpecError
+from stormcell.spec.files import read_regular
+from stormcell.spec.home import Home, private_folder
+from stormcell.template.model import Progress
+
+
+def _ignore(_: object) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Where it stands. `event` is the last one until there, by its line in events.jsonl from 0, of `events`.
+
+    `moment` is the run's time (s); `difference`: the first event that was not as recorded, which makes it another run.
+    """
+
+    folder: Path
+    experiment: str
+    instant: Instant
+    event: int
+    events: int
+    last: dict[str, Any]
+    moment: float
+    difference: Difference | None
+
+    @property
+    def text(self) -> str:
+        """In a sentence."""
+        step = f", in step {self.last['step']}" if self.last.get("step") else ""
+        at = f"stopped at {self.moment:.6f} s of the run, behind event {self.event} of {self.events}"
+        return f"{at} ({called(self.last)} at {self.last['h']:.6f} s){step}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        found = self.difference
+        return {
+            "replayed": str(self.folder),
+            "identical": found is None,
+            "difference": None if found is None else {"event": found.event, "was": found.was, "now": found.now},
+            "stopped": {
+                "seconds": round(self.moment, 9),
+                "event": self.event,
+                "events": self.events,
+                "last": self.last,
+                "step": self.last.get("step"),
+                "phase": self.last.get("phase"),
+            },
+        }
+
+
+@asynccontextmanager
+async def stopped_at(
+    folder: Path,
+    place: Place,
+    *,
+    home: Home | None = None,
+    on_event: OnEvent = _ignore,
+    on_build: Callable[[Progress], None] = _ignore,
+) -> AsyncIterator[Stopped]:
+    """The run of this folder, repeated up to `place`; its files are removed at the end.
+
+    Raises SpecError for a folder or a place that there is not, and as `replay` does; OutcomeUnknown when the repeated
+    run ended before.
+    """
+    home = home or Home.current()
+    recorded = bundle.read(folder)
+    log = _log(folder)
+    events = events_in(log)
+    stop = until(place, events, str(folder))
+    _, plan = recorded_run(folder, home)
+    template = await recorded_template(folder, recorded, home, on_build)
+    aside = RunFolder.create(private_folder(home.runs), f"stop-{plan.experiment}")
+    try:
+        instant = Instant(plan, template, aside, home=home, seed=recorded.seed, until=stop, on_event=on_event)
+        async with instant:
+            told = instant.told or len(instant.log.events)
+            now = read_regular(aside.path / bundle.EVENTS)
+            difference = first_difference(_first(log, told), _first(now, told))
+            if not instant.there and difference is None:
+                raise OutcomeUnknown("the machine was lost before it came there", where=str(folder))
+            last = instant.log.events[told - 1]
+            yield Stopped(folder, plan.experiment, instant, told - 1, len(events), last, instant.moment, difference)
+    finally:
+        aside.discard()
+
+
+def _log(folder: Path) -> bytes:
+    path = folder / bundle.EVENTS
+    try:
+        log = read_regular(path)
+        events_in(log)
+    except OSError as error:
+        raise SpecError(f"the run has no events ({error.strerror})", where=str(path)) from error
+    except ValueError as error:
+        raise SpecError(f"the run's events are damaged ({error})", where=str(path)) from error
+    return log
+
+
+def _first(log: bytes, number: int) -> bytes:
+    return b"".join(log.splitlines(keepends=True)[:number])
