@@ -79,17 +79,27 @@ def write_recipe(folder: RunFolder, recipe: Recipe) -> None:
 
 def read(folder: Path) -> Sealed:
     """Raises SpecError when this is no sealed run's folder."""
-    return Sealed.model_validate(_json(folder, SEALED))
+    found = _json(folder, SEALED)
+    try:
+        return Sealed.model_validate(found)
+    except ValidationError as error:
+        raise _damaged(folder / SEALED, error) from error
 
 
 def read_recipe(folder: Path) -> tuple[Recipe, dict[str, bytes]]:
     """The recipe with its files. Raises SpecError."""
     found = _json(folder, RECIPE)
     try:
-        contents = {str(path): base64.b64decode(text) for path, text in found["contents"].items()}
+        contents = {str(path): base64.b64decode(text, validate=True) for path, text in found["contents"].items()}
         return Recipe.model_validate(found["recipe"]), contents
-    except (KeyError, AttributeError, ValueError, ValidationError) as error:
-        raise SpecError(f"{RECIPE} is damaged ({error})", where=str(folder / RECIPE)) from error
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise _damaged(folder / RECIPE, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> SpecError:
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else f"{type(error).__name__}: {error}"
+    return SpecError(f"{path.name} is damaged ({why})", where=str(path))
 
 
 def _json(folder: Path, name: str) -> Mapping[str, Any]:
@@ -101,8 +111,8 @@ def _json(folder: Path, name: str) -> Mapping[str, Any]:
             where=str(folder),
             remedy="give the folder that `stormcell run --sealed` named at its end",
         ) from error
-    except ValueError as error:
-        raise SpecError(f"{name} is damaged ({error})", where=str(folder / name)) from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(folder / name, error) from error
     if not isinstance(found, dict):
         raise SpecError(f"{name} is damaged", where=str(folder / name))
     return found

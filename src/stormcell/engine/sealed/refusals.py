@@ -9,6 +9,7 @@ from stormcell.engine.load import Loaded
 from stormcell.faults.machine_crash import MachineCrash
 from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
+from stormcell.spec.fault import Fault
 
 NOTHING = "nothing reaches a sealed machine while it runs, and nothing of the host's may decide what happens in it"
 CARD = "eth0"
@@ -50,7 +51,7 @@ def refusals(loaded: Loaded) -> Iterator[Refusal]:
         if fault.on_machine and not isinstance(fault, MachineCrash):
             what = f"{fault.kind} is carried out by the host"
             yield Refusal(name, what, f"use {_instead(fault.kind)}")
-        if getattr(fault, "device", None) == CARD and getattr(fault, "node", None) is None:
+        if CARD in _devices(fault) and getattr(fault, "node", None) is None:
             what = f"{fault.kind} acts on {CARD}, and a sealed machine has no card"
             yield Refusal(name, what, "act on `device: lo`, or give the services nodes and the fault a `node`")
     if loaded.recipe.vcpus != 1:
@@ -65,10 +66,15 @@ def _probes(experiment: Experiment) -> Iterator[Refusal]:
             yield Refusal(f"steady_state.{number}", what, "write `vantage: guest`, with an address of the guest's own")
 
 
+def _devices(fault: Fault) -> tuple[str, ...]:
+    found = getattr(fault, "device", ())
+    return (found,) if isinstance(found, str) else tuple(found or ())
+
+
 def _instead(kind: str) -> str:
     known = {
         "machine.pause": "process.stop, which stops the processes",
         "machine.link": "net.down on a device of the guest's, or a partition of nodes",
-        "machine.slow": "cpu.quota, which slows the processes",
+        "machine.slow": "cpu.limit, which slows the processes",
     }
     return known.get(kind, "a fault that acts within the guest: see `stormcell faults`")

@@ -1,0 +1,62 @@
+"""Where two event logs part."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormcell.engine.sealed.compare import first_difference
+
+EVENT = st.builds(lambda event, t: {"event": event, "t": t}, st.sampled_from(["probe", "begin"]), st.integers(0, 9))
+LOG = st.lists(EVENT, max_size=6)
+
+
+def log(*events):
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+@given(LOG, LOG)
+def test_the_first_event_that_differs_is_named(one, other):
+    found = first_difference(log(*one), log(*other))
+    if one == other:
+        assert found is None
+        return
+    assert found is not None
+    number = found.event
+    assert one[:number] == other[:number]
+    assert (found.was, found.now) == (
+        one[number] if number < len(one) else None,
+        other[number] if number < len(other) else None,
+    )
+    assert found.was != found.now
+    assert f"event {number}" in found.text
+
+
+def test_what_differs_is_said_with_both_values():
+    found = first_difference(
+        log({"event": "begin"}, {"event": "probe", "step": "before.a", "t": 1.5, "n": 1}),
+        log({"event": "begin"}, {"event": "probe", "step": "before.a", "t": 1.5, "n": "x" * 200}),
+    )
+    assert found is not None
+    assert found.text.startswith('event 1 (probe before.a) differs in n: n: 1 was, "xxx')
+    assert len(found.text) < 160
+
+
+def test_a_log_that_ends_early_says_which_run_lacks_what():
+    more = first_difference(log({"event": "a"}), log({"event": "a"}, {"event": "end"}))
+    less = first_difference(log({"event": "a"}, {"event": "end"}), log({"event": "a"}))
+    assert more is not None and less is not None
+    assert more.text == "event 1 (end) is not in the recorded run"
+    assert less.text == "event 1 (end) is not in the new run"
+
+
+def test_bytes_are_compared_and_not_what_they_mean():
+    assert first_difference(b'{"event": "a", "t": 1}\n', b'{"event": "a", "t": 1.0}\n') is not None
+    assert first_difference(b'{"a": 1}\n', b'{"a": 1}') is not None
+
+
+def test_a_line_that_is_no_event_is_shown_even_so():
+    found = first_difference(b"\xff\xfe", b'["x"]')
+    assert found is not None and found.event == 0
+    assert found.was is not None and found.was["event"] == "malformed"
+    assert "event 0 (malformed) differs in text" in found.text
