@@ -108,6 +108,12 @@ def _what(step: Step, plan: Plan) -> str:
             return f"the machine is paused for good and forked from here: {', '.join(plan.branches)}"
         case "mark":
             return f"nothing, where the others {step.mark}"
+        case "noise":
+            last = "" if step.last is None else f" to {step.last - 1}"
+            which = f", moments {step.first}{last or ' and later'}" if step.first or last else ""
+            return f"disturb the scheduler by seed {step.seed}, about every {duration_text(step.gap_s)}{which}"
+        case "quiet":
+            return "end the noise"
         case "machine":
             after = f", then a cold boot within {step.boot_within_s:g} s" if step.boot else ""
             return f"{step.action} by {step.mode}{after}"

@@ -50,6 +50,7 @@ COMMANDS: dict[str, str] = {
     "readonly": "stormcell.guest.tools.disk.readonly:main",
     "relay": "stormcell.guest.tools.relay.tool:main",
     "rlimit": "stormcell.guest.tools.process.rlimit:main",
+    "schedule-noise": "stormcell.guest.tools.schedule.noise:main",
     "seccomp": "stormcell.guest.tools.seccomp.tool:main",
     "shorten": "stormcell.guest.tools.traced.shorten:main",
     "stop": "stormcell.guest.tools.process.stop:main",

@@ -14,6 +14,8 @@ from typing import Any
 from stormcell.guest.loop import Loop, Timer
 
 _LONGEST_LINE = 16 << 20
+_NAP_S = 0.1
+"""A signal is heeded after at most so long."""
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 
 
@@ -122,6 +124,21 @@ class Lifeline:
     def sleep(self, seconds: float | None) -> None:
         """Raises Stop. None: until then."""
         self.until(lambda: False, seconds)
+
+    def nap(self, seconds: float) -> None:
+        """Sleep to the microsecond, for which epoll_wait(2) is too coarse. Raises Stop."""
+        end = time.monotonic() + seconds
+        while True:
+            self._check()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            due = self._limit.due - time.monotonic() if self._limit is not None else left
+            heard = [self._control] if self._control >= 0 else []
+            if select.select(heard, [], [], max(0.0, min(left, due, _NAP_S)))[0]:
+                self._read(0)
+            if due <= 0:
+                self.loop.turn()
 
     def wait(self, fd: int, seconds: float) -> bool:
         """The `Wait` of the probes. Raises Stop."""

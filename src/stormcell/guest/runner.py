@@ -29,6 +29,7 @@ from stormcell.guest.needs import missing
 from stormcell.guest.offspring import Offspring
 from stormcell.guest.rendezvous import Rendezvous
 from stormcell.guest.running import Runnery
+from stormcell.guest.tools.schedule import noise
 from stormcell.guest.watchdog import Watchdog
 
 _FIRST_LINE_S = 30.0
@@ -56,6 +57,7 @@ class Runner:
         self._timelines: dict[str, Offspring] = {}
         self._over: set[str] = set()
         self._watch: Offspring | None = None
+        self._noise: Offspring | None = None
         self._watchdog: Watchdog | None = None
         self._measured: dict[str, dict[str, float | None]] = {}
         self._inventory: inventory.Inventory = {}
@@ -77,6 +79,8 @@ class Runner:
             "moment": self._moment,
             "fork": lambda _: self._fork(),
             "mark": lambda step: self._mark(step["mark"]),
+            "noise": self._disturb,
+            "quiet": lambda _: self._end_noise(),
         }
 
     def adopt(self, undo_receipts: Mapping[str, Mapping[str, Any]]) -> None:
@@ -121,7 +125,8 @@ class Runner:
 
     def _clean_up(self) -> None:
         self._lifeline.closing = True
-        jobs: list[Callable[[], object]] = [self._end_watch, *(partial(self._undo, fault) for fault in self._begun())]
+        jobs: list[Callable[[], object]] = [self._end_watch, self._end_noise]
+        jobs += [partial(self._undo, fault) for fault in self._begun()]
         jobs += [partial(self._loads.stop_all, _LOAD_GRACE_S), self._disarm]
         for job in jobs:
             try:
@@ -164,6 +169,7 @@ class Runner:
         self._lifeline.closing = True
         self._events.step, self._events.phase = HAND_OVER, "before"
         self._end_watch()
+        self._end_noise()
         for child in self._timelines.values() if keep else ():
             child.ignore()
         for fault in () if keep else self._begun():
@@ -314,6 +320,15 @@ class Runner:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.kill()
+
+    def _disturb(self, step: Step) -> None:
+        work = noise.work(step["seed"], step["gap_s"], step["first"], step["last"])
+        self._noise = Offspring(self._lifeline, work, partial(self._heard, "the schedule noise"))
+
+    def _end_noise(self) -> None:
+        under_way, self._noise = self._noise, None
+        if under_way is not None:
+            under_way.stop()
 
     def _take_inventory(self, label: str) -> None:
         found = inventory.take(self._runnery.run)

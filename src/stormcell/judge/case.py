@@ -9,7 +9,7 @@ from typing import Any
 
 from stormcell.judge.events import MALFORMED
 from stormcell.judge.probes import Malformed, Measurement, measurement
-from stormcell.spec.plan import ApplyStep, ForkStep, MachineStep, Plan, ProbeStep, RecoverStep, UndoStep
+from stormcell.spec.plan import ApplyStep, ForkStep, MachineStep, NoiseStep, Plan, ProbeStep, RecoverStep, UndoStep
 from stormcell.spec.receipt import Receipt
 
 ABORTED = "aborted"
@@ -45,6 +45,11 @@ class Case:
     def planned_faults(self) -> dict[str, ApplyStep | MachineStep]:
         """Faults that the plan's steps begin."""
         return {step.fault: step for step in self.plan.steps if isinstance(step, ApplyStep | MachineStep)}
+
+    @property
+    def noisy(self) -> bool:
+        """The scheduler is disturbed, which is something to survive, too."""
+        return any(isinstance(step, NoiseStep) for step in self.plan.steps)
 
     @property
     def begun_faults(self) -> list[str]:

@@ -11,7 +11,16 @@ from stormcell.judge.leftovers import left_behind
 from stormcell.judge.probes import Measurement
 from stormcell.judge.times import missed, too_short
 from stormcell.judge.wording import PHASES, broken, seconds
-from stormcell.spec.plan import ApplyStep, InventoryStep, MachineStep, MomentStep, ProbeStep, RecoverStep, UndoStep
+from stormcell.spec.plan import (
+    ApplyStep,
+    InventoryStep,
+    MachineStep,
+    MomentStep,
+    ProbeStep,
+    QuietStep,
+    RecoverStep,
+    UndoStep,
+)
 from stormcell.spec.receipt import Receipt
 from stormcell.spec.verdict import Verdict
 
@@ -94,6 +103,9 @@ def _incomplete(case: Case) -> Iterator[str]:
         elif isinstance(step, InventoryStep):
             if not any(event.get("label") == step.label for event in case.of("inventory", "guest")):
                 yield f"there is no inventory '{step.label}'"
+        elif isinstance(step, QuietStep):
+            if not case.of("noise", "guest"):
+                yield "it is not known what the schedule noise did"
         elif isinstance(step, MomentStep):
             if not any(event.get("step") == step.id for event in case.of("moment", step.on)):
                 yield "it is not known whether the moment came"
@@ -146,7 +158,7 @@ def _measured_nothing(case: Case) -> Iterator[str]:
 
 
 def _no_fault(case: Case) -> Iterator[str]:
-    if not case.planned_faults and case.plan.role not in ("drive", "control"):
+    if not case.planned_faults and not case.noisy and case.plan.role not in ("drive", "control"):
         yield "the plan has no fault: nothing was asked of the system"
 
 
@@ -170,6 +182,10 @@ def _never_acted(case: Case) -> Iterator[str]:
     for fault, receipt in case.begun:
         if receipt.acted is not None and receipt.acted <= 0:
             yield f"{case.called(fault)} touched nothing: 0 {receipt.counts}"
+    if not case.planned_faults and case.noisy and case.ended:
+        for event in case.of("noise", "guest"):
+            if event.get("met") in (0, None):
+                yield "the schedule noise met no thread of the workload that was running or ready"
 
 
 def _receipt_missing(case: Case) -> Iterator[str]:

@@ -54,7 +54,9 @@ def _survived(case: Case) -> Reason:
     if case.plan.role == "drive":
         text = next((f": {event.get('text')}" for event in case.events if event["event"] == "moment"), "")
         return Reason(code="moment", text=f"the machine came to its moment{text}")
-    acted = ", ".join(f"{r.kind} was in force and acted ({r.acted} {r.counts})" for r in case.receipts.values())
+    told = [f"{r.kind} was in force and acted ({r.acted} {r.counts})" for r in case.receipts.values()]
+    told += [f"the schedule was disturbed at {e.get('met')} moments" for e in case.of("noise", "guest")]
+    acted = ", ".join(told)
     names = ", ".join(sorted({m.step.probe for m in case.phase("under", "recovery")}))
     if case.plan.role == "control":
         return Reason(code="survived", text=f"every bound held, and nothing was done ({names})")

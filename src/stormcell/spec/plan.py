@@ -150,6 +150,23 @@ class ForkStep(_Step):
     do: Literal["fork"] = "fork"
 
 
+class NoiseStep(_Step):
+    """Disturb the scheduler from here to `quiet`: at moments `gap_s` apart on average, those from the one with the
+    number `first` to before `last`."""
+
+    do: Literal["noise"] = "noise"
+    seed: int
+    gap_s: float
+    first: int = 0
+    last: int | None = None
+
+
+class QuietStep(_Step):
+    """End the noise; its event says what it did."""
+
+    do: Literal["quiet"] = "quiet"
+
+
 class MarkStep(_Step):
     """Of the control: where the others act, or undo. What is timed from there is timed here, too."""
 
@@ -172,7 +189,9 @@ Step = Annotated[
     | MachineStep
     | MomentStep
     | ForkStep
-    | MarkStep,
+    | MarkStep
+    | NoiseStep
+    | QuietStep,
     Field(discriminator="do"),
 ]
 
