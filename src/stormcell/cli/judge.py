@@ -24,14 +24,17 @@ def judge(folder: Path, as_json: bool) -> None:
         _campaign(folder, as_json)
     from stormcell.cli.results import show_result
     from stormcell.engine.api import judge_folder, saved_result
+    from stormcell.engine.sealed.bundle import known
     from stormcell.spec.verdict import EXIT_CODE
 
     result = judge_folder(folder)
     saved = saved_result(folder)
     fresh = result.model_dump(mode="json")
-    same = saved == fresh if saved is not None else None
+    same = _same(saved, fresh) if saved is not None else None
     if as_json:
-        emit_json({**fresh, "folder": str(folder), "same_as_saved": same})
+        sealed = known(folder) if result.instruction_time else None
+        times = {} if sealed is None else {"sealed": sealed.as_dict()}
+        emit_json({**fresh, "folder": str(folder), "same_as_saved": same, **times})
     else:
         show_result(result, folder)
     if same is False:
@@ -40,6 +43,18 @@ def judge(folder: Path, as_json: bool) -> None:
     if same is None:
         say("the run itself never wrote a result")
     sys.exit(EXIT_CODE[result.verdict])
+
+
+def _same(saved: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """A field that the version of then did not have yet has its default."""
+    from pydantic import ValidationError
+
+    from stormcell.spec.verdict import Result
+
+    try:
+        return Result.model_validate(saved).model_dump(mode="json") == fresh
+    except ValidationError:
+        return False
 
 
 def _say_different(fresh: Mapping[str, Any], saved: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from stormcell.cli.output import colour, safe, say
 from stormcell.engine.api import Outcome
+from stormcell.judge.wording import starred
 from stormcell.spec.errors import StormcellError
 from stormcell.template.model import Progress
 
@@ -99,6 +100,7 @@ class Line:
         """The verdict, on a line that stays."""
         verdict = str(outcome.verdict)
         why = outcome.result.reasons[0].text if outcome.result.reasons else ""
+        why = starred(why) if outcome.result.instruction_time else why
         self._stay(verdict, why, MARK[verdict])
 
     def ended(self, verdict: str, text: str) -> None:

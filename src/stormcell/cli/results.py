@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from stormcell.cli.branches import show_branches
 from stormcell.cli.progress import MARK
 from stormcell.engine.api import Outcome
+from stormcell.engine.sealed.bundle import known
+from stormcell.judge.wording import GUEST_TIME, seconds, starred
 from stormcell.spec.probe import METRICS
 from stormcell.spec.receipt import Held
 from stormcell.spec.verdict import FaultResult, ProbeResult, Result, Verdict
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 UNITS = {metric: entry.unit for known in METRICS.values() for metric, entry in known.items()}
 HEADINGS = ("experiment", "fault", "verdict", "the kernel's proof", "what was measured", "predicted")
+TIMES = "guest time : host time"
+"""The heading of one more column where a run was sealed."""
 MOST_CYCLES = 12
 PHASE = {"before": "before", "under": "under the fault", "recovery": "recovery"}
 
@@ -30,16 +35,39 @@ def show_results(outcomes: Sequence[Outcome]) -> None:
         _show_table(outcomes)
 
 
-def row(result: Result) -> tuple[str, str, str, str, str, str]:
-    """One cell for each of HEADINGS."""
-    return (
+def headings(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Of a table of these."""
+    return (*HEADINGS, TIMES) if _any_sealed(outcomes) else HEADINGS
+
+
+def row(outcome: Outcome, *, times: bool = False) -> tuple[str, ...]:
+    """One cell for each of HEADINGS, and with `times` one more."""
+    result = outcome.result
+    told = (
         result.experiment,
         ", ".join(fault.kind for fault in result.faults),
         str(result.verdict),
-        proofs(result),
-        _measured(result),
+        said(result, proofs(result)),
+        said(result, _measured(result)),
         prediction(result),
     )
+    return (*told, _times(outcome)) if times else told
+
+
+def said(result: Result, text: str) -> str:
+    """A text of this result: its times have a star when they are guest time."""
+    return starred(text) if result.instruction_time else text
+
+
+def _any_sealed(outcomes: Sequence[Outcome]) -> bool:
+    return any(outcome.result.instruction_time for outcome in outcomes)
+
+
+def _times(outcome: Outcome) -> str:
+    sealed = known(outcome.folder) if outcome.result.instruction_time else None
+    if sealed is None or not sealed.host_seconds:
+        return ""
+    return f"{seconds(sealed.guest_seconds)}* : {seconds(sealed.host_seconds)} = {sealed.ratio:.3g}"
 
 
 def proofs(result: Result) -> str:
@@ -49,13 +77,15 @@ def proofs(result: Result) -> str:
     return "; ".join(said) or _proof(None)
 
 
-def markdown_table(results: Sequence[Result]) -> str:
+def markdown_table(outcomes: Sequence[Outcome]) -> str:
     """The table for a README."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|---" * len(HEADINGS) + "|"]
-    for result in results:
-        name, kind, verdict, *rest = (cell.replace("|", "\\|") for cell in row(result))
+    heads, sealed = headings(outcomes), _any_sealed(outcomes)
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for outcome in outcomes:
+        cells = (cell.replace("|", "\\|").replace("*", "\\*") for cell in row(outcome, times=sealed))
+        name, kind, verdict, *rest = cells
         lines.append(f"| {name} | `{kind}` | **{verdict}** | {' | '.join(rest)} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"\\* {GUEST_TIME}"] if sealed else lines)
 
 
 def _console() -> Screen:
@@ -70,14 +100,17 @@ def _show_table(outcomes: Sequence[Outcome]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in HEADINGS:
+    sealed = _any_sealed(outcomes)
+    for heading in headings(outcomes):
         table.add_column(heading, no_wrap=heading in ("experiment", "fault", "verdict"))
     for outcome in outcomes:
-        name, kind, verdict, *rest = row(outcome.result)
+        name, kind, verdict, *rest = row(outcome, times=sealed)
         style = MARK[verdict]
         table.add_row(escape(name), kind, f"[{style}]{verdict}[/{style}]", *(escape(cell) for cell in rest))
     console = _console()
     console.print(table)
+    if sealed:
+        console.print(f"\n[dim]* {GUEST_TIME}[/dim]", soft_wrap=True)
     console.print(f"\nruns in {escape(str(outcomes[0].folder.parent))}", soft_wrap=True)
 
 
@@ -92,16 +125,19 @@ def show_result(result: Result, folder: Path) -> None:
         f"[{style} bold]{result.verdict}[/{style} bold]  {escape(result.experiment)}  {escape(result.question)}"
     )
     for reason in result.reasons:
-        console.print(f"  {escape(reason.text)}  [dim]({reason.code})[/dim]")
+        console.print(f"  {escape(said(result, reason.text))}  [dim]({reason.code})[/dim]")
     if result.prediction is not None:
         console.print(f"  predicted: {escape(prediction(result))}")
+    sealed = known(folder) if result.instruction_time else None
+    if sealed is not None:
+        console.print(f"  sealed: {sealed.sentence}")
     if result.branches:
         show_branches(console, result)
     for fault in () if result.branches else result.faults:
         named = f"{fault.fault}: " if len(result.faults) > 1 else ""
         console.print(f"\n[bold]{escape(named)}{fault.kind}[/bold]  {escape(_proof(fault))}")
         for line in (*_held(fault), *fault.notes):
-            console.print(f"  {escape(line)}")
+            console.print(f"  {escape(said(result, line))}")
     if result.probes:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for heading in ("probe", "from", "phase", "n", "measured", "holds"):
@@ -110,15 +146,20 @@ def show_result(result: Result, folder: Path) -> None:
             holds = "[green]yes[/green]" if probe.holds else "[red]no[/red]"
             phase = PHASE.get(probe.phase, probe.phase)
             if probe.seconds is not None:
-                phase += f" after {probe.seconds:.1f} s"
-            table.add_row(escape(probe.probe), probe.vantage, phase, str(probe.samples), escape(_checks(probe)), holds)
+                phase += said(result, f" after {probe.seconds:.1f} s")
+            checks = escape(said(result, _checks(probe)))
+            table.add_row(escape(probe.probe), probe.vantage, phase, str(probe.samples), checks, holds)
         console.print()
         console.print(table)
     if result.cannot_know:
         console.print("\n[bold]what this run cannot know[/bold]")
         for sentence in result.cannot_know:
-            console.print(f"  - {escape(sentence)}")
+            console.print(f"  - {escape(said(result, sentence))}")
+    if result.instruction_time:
+        console.print(f"\n[dim]* {GUEST_TIME}[/dim]", soft_wrap=True)
     console.print(f"\nfolder {escape(str(folder))}", soft_wrap=True)
+    if sealed is not None:
+        console.print(f"repeat {escape(f'stormcell run --replay {shlex.quote(str(folder))}')}", soft_wrap=True)
 
 
 def _held(fault: FaultResult) -> list[str]:

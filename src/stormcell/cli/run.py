@@ -108,7 +108,7 @@ def run(
     if as_json:
         emit_json(batch.as_dict())
     elif markdown:
-        click.echo(safe(markdown_table([outcome.result for outcome in batch.outcomes()])))
+        click.echo(safe(markdown_table(batch.outcomes())))
     else:
         show_results(batch.outcomes())
     sys.exit(batch.exit_code() if report_to is None else batch.report(report_to))

@@ -203,6 +203,7 @@ def _concluded(plan: Plan, judged: Callable[[], Result]) -> Result:
             verdict=Verdict.UNKNOWN,
             reasons=(Reason(code="judge_error", text=text),),
             prediction=plan.prediction,
+            instruction_time=plan.sealed,
         )
 
 

@@ -17,7 +17,7 @@ _QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 def sentences(case: Case) -> tuple[str, ...]:
     """Where the probes stood, how many samples there are, how fine they look, what was not exercised."""
-    sources = (_vantage, _duration, longer, others, _samples, _resolution, _recovery, _loads, _faults, _once)
+    sources = (_vantage, _duration, longer, others, _samples, _resolution, _recovery, _loads, _faults, _sealed, _once)
     return tuple(dict.fromkeys(sentence for source in sources for sentence in source(case)))
 
 
@@ -106,5 +106,28 @@ def _faults(case: Case) -> Iterator[str]:
         yield from case.plan.faults[fault].cannot_know
 
 
+def _sealed(case: Case) -> Iterator[str]:
+    if not case.plan.sealed:
+        return
+    yield (
+        "Times are guest time: each instruction takes 2 ns and waiting takes what was waited for. They compare work "
+        "and timeouts with each other, and say nothing about the speed of this or any other machine."
+    )
+    yield (
+        "Its disk is memory and its cache always hits: what slow storage, cold caches or a busy memory bus would do "
+        "was not measured."
+    )
+    yield (
+        "It had one processor, no network card and nothing outside: what needs two processors at once, a real network "
+        "or another machine was not exercised."
+    )
+
+
 def _once(case: Case) -> Iterator[str]:
+    if case.plan.sealed:
+        yield (
+            f"Seed {case.plan.seed} is one schedule of many: to repeat it shows the same again, and another seed may "
+            "come out otherwise."
+        )
+        return
     yield f"This is one run with seed {case.plan.seed}: chance effects need repeats."

@@ -26,6 +26,7 @@ def judge(plan: Plan, events: Sequence[Mapping[str, Any]], receipts: Mapping[str
             verdict=Verdict.UNKNOWN,
             reasons=(Reason(code="judge_error", text=text),),
             prediction=plan.prediction,
+            instruction_time=plan.sealed,
         )
 
 
@@ -46,6 +47,7 @@ def _result(case: Case) -> Result:
         cannot_know=limits.sentences(case),
         aborted=any(event.get("code") == ABORTED for event in case.stops),
         guest_seconds=case.guest_seconds,
+        instruction_time=plan.sealed,
         info=_info(case),
     )
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from stormcell.spec.probe import METRICS
 from stormcell.spec.verdict import Check
 
 PHASES = {"before": "before the fault", "under": "under the fault", "recovery": "after the undo"}
+
+GUEST_TIME = "guest time: 2 ns for each instruction of the guest, and what it waited; not this machine's speed"
+"""What the star behind a time of a sealed run stands for."""
+_TIME = re.compile(r"(?<![\w.])(\d[\d,.]*(?:e[-+]?\d+)? (?:us|ms|s))(?![\w*])")
+
+
+def starred(text: str) -> str:
+    """With a star behind every time that was measured; bounds are written without a space and have none."""
+    return _TIME.sub(r"\1*", text)
 
 
 def quantity(kind: str, metric: str, value: float | None) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from stormcell.engine.folder import read_receipts
+from stormcell.engine.sealed.bundle import known
+from stormcell.judge.wording import GUEST_TIME, starred
 from stormcell.pytest_plugin.machines import Kept, machines_of
 from stormcell.pytest_plugin.settings import RUNS
 from stormcell.spec.errors import SpecError, StormcellError
@@ -37,8 +39,11 @@ def sections(item: pytest.Item) -> list[tuple[str, str]]:
 
 def _run(result: Result, folder: Path) -> Iterator[str]:
     yield f"folder: {folder}"
+    if result.instruction_time and (sealed := known(folder)) is not None:
+        yield f"sealed: {sealed.sentence}; repeat it: stormcell run --replay {folder}"
     for reason in result.reasons[:MOST_REASONS]:
-        yield f"{result.verdict}: {reason.text} ({reason.code})"
+        text = starred(reason.text) if result.instruction_time else reason.text
+        yield f"{result.verdict}: {text} ({reason.code})"
     try:
         receipts: Mapping[str, Receipt] = read_receipts(folder)
     except SpecError as error:
@@ -48,6 +53,8 @@ def _run(result: Result, folder: Path) -> Iterator[str]:
         yield from _receipt(fault, receipts.get(fault.fault))
     for probe in result.probes:
         yield _probe(probe)
+    if result.instruction_time:
+        yield f"* {GUEST_TIME}; all durations above are of it"
 
 
 def _receipt(fault: FaultResult, receipt: Receipt | None) -> Iterator[str]:

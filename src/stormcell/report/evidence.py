@@ -100,6 +100,8 @@ class Timeline:
     faults: tuple[FaultLane, ...]
     probes: tuple[ProbeLane, ...]
     marks: tuple[Mark, ...]
+    guest_time: bool = False
+    """Of a sealed run: all its times are the guest's."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class Spread:
     probe: str
     vantage: str
     rows: tuple[SpreadRow, ...]
+    guest_time: bool = False
+    """Of a sealed run."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +170,29 @@ class Moved:
     during: float | None
     after: float | None
     undone: float | None
+
+
+@dataclass(frozen=True)
+class SealedRun:
+    """What a run that is the same every time rests on, and how long it took on both clocks."""
+
+    seed: int
+    template: str
+    snapshot: str
+    """Digest of the memory that it began from."""
+    events_sha256: str
+    guest_seconds: float | None
+    """The guest's instructions at 2 ns, and what it waited; None when it was cut off."""
+    host_seconds: float | None
+    replay: str
+    """The command that repeats it and compares."""
+    inputs: tuple[tuple[str, str], ...]
+    """All that its events are a function of: name, and digest or version."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Guest seconds in one of the host's."""
+        return self.guest_seconds / self.host_seconds if self.guest_seconds is not None and self.host_seconds else None
 
 
 @dataclass(frozen=True)

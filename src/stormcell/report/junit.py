@@ -2,15 +2,18 @@
 
 One suite for each experiment or campaign, one case in it for each run. `failed` is a failure, `unknown` an
 error (the outcome was lost, so it is no pass and no finding), `void` is skipped, with the reason: nothing was learnt.
-A run that could not be made is an error in a suite of its own. The exit code of the command is the stricter judge.
+A sealed run's time is the host's, and its guest time a property. A run that could not be made is an error in a suite of
+its own. The exit code of the command is the stricter judge.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from stormcell.judge.wording import GUEST_TIME
 from stormcell.report.model import Campaign, Problem, Report, Run
+from stormcell.report.sealedpage import timed
 from stormcell.spec.text import printable
 
 ELEMENT = {"failed": "failure", "unknown": "error", "lost": "error", "unfinished": "error", "void": "skipped"}
@@ -45,21 +48,26 @@ def _suite(name: str, runs: list[Run]) -> ET.Element:
         called = f"{run.name} ({number})" if len(runs) > 1 else run.name
         suite.append(_case(run, called))
         suite.extend(_case(branch.run, f"{called}, branch {branch.name}") for branch in run.branches)
-    _count(suite, name=name, time=sum(run.seconds for run in runs), timestamp=runs[0].began.removesuffix("Z"))
+    _count(suite, name=name, time=sum(_took(run) for run in runs), timestamp=runs[0].began.removesuffix("Z"))
     _property(suite, runs[0])
     return suite
 
 
 def _case(run: Run, name: str) -> ET.Element:
-    case = ET.Element("testcase", name=name, classname=_class(run), time=f"{run.seconds:.3f}")
+    case = ET.Element("testcase", name=name, classname=_class(run), time=f"{_took(run):.3f}")
     if element := ELEMENT.get(run.verdict):
         first = run.reasons[0] if run.reasons else None
-        told = ET.SubElement(case, element, message=first.text if first else run.verdict)
+        told = ET.SubElement(case, element, message=timed(run, first.text) if first else run.verdict)
         if element != "skipped":
             told.set("type", first.code if first else run.verdict)
-        told.text = "\n".join(f"{why.text} ({why.code})" for why in run.reasons)
+        told.text = "\n".join(f"{timed(run, why.text)} ({why.code})" for why in run.reasons)
     ET.SubElement(case, "system-out").text = _told(run)
     return case
+
+
+def _took(run: Run) -> float:
+    """Seconds of this machine, as everywhere in JUnit: a sealed run's own are guest time."""
+    return run.seconds if run.sealed is None else run.sealed.host_seconds or 0.0
 
 
 def _class(run: Run) -> str:
@@ -75,8 +83,10 @@ def _told(run: Run) -> str:
         lines.append(f"receipt of {proof.kind}: in force {proof.in_force}, {acted} {proof.counts}, clean {proof.clean}")
     for item in run.measured:
         wanted = f", wanted {item.wanted}" if item.wanted else ""
-        lines.append(f"{item.probe} {item.phase}: {item.metric} {item.text}{wanted} (n = {item.samples})")
-    lines += [f"cannot know: {said}" for said in run.cannot_know]
+        lines.append(f"{item.probe} {item.phase}: {item.metric} {timed(run, item.text)}{wanted} (n = {item.samples})")
+    lines += [f"cannot know: {timed(run, said)}" for said in run.cannot_know]
+    if run.sealed:
+        lines += [f"* {GUEST_TIME}", f"repeat: {run.sealed.replay}"]
     return "\n".join([*lines, f"folder: {run.folder}"] if run.folder else lines)
 
 
@@ -118,8 +128,20 @@ def _count(element: ET.Element, *, name: str, time: float, timestamp: str = "") 
         element.set("timestamp", timestamp)
 
 
+def _sealed(run: Run) -> Iterator[tuple[str, str]]:
+    if (found := run.sealed) is None:
+        return
+    yield "sealed", "true"
+    yield "snapshot", found.snapshot
+    yield "events sha256", found.events_sha256
+    if found.guest_seconds is not None and found.host_seconds is not None:
+        yield "guest seconds", f"{found.guest_seconds:.3f}"
+        yield "host seconds", f"{found.host_seconds:.3f}"
+        yield "guest to host", f"{found.ratio:.3f}"
+
+
 def _property(suite: ET.Element, run: Run) -> None:
     properties = ET.Element("properties")
-    for name, value in run.facts:
+    for name, value in (*run.facts, *_sealed(run)):
         ET.SubElement(properties, "property", name=name, value=value)
     suite.insert(0, properties)

@@ -13,6 +13,7 @@ from stormcell.engine.api import judge_folder, saved_result
 from stormcell.engine.folder import read_experiment, read_plan, read_receipts
 from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
+from stormcell.engine.sealed.bundle import known
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
 from stormcell.report.campaigns import is_campaign, load_campaign
@@ -39,7 +40,8 @@ def load_run(folder: Path, source: str = "") -> Run:
         remark = "the run itself never wrote a result: it was ended before it could conclude"
     elif saved.get("verdict") != str(result.verdict):
         remark = f"the run itself had concluded '{saved.get('verdict')}'; this page judges the same events again"
-    run = story(plan, events, receipts, result, folder=str(folder), source=source, remark=remark)
+    sealed = known(folder) if plan.sealed else None
+    run = story(plan, events, receipts, result, folder=str(folder), source=source, remark=remark, sealed=sealed)
     if not result.branches:
         return run
     return replace(run, branches=branches(folder, result, load_run), comparison=comparison(result))

@@ -1,6 +1,7 @@
 """What a report says, as data: every text in it is bounded and printable, every time is in seconds.
 
-Times count from the beginning of the run on the host's clock; those of the guest are moved there (clock.py).
+Times count from the beginning of the run on the host's clock; those of the guest are moved there (clock.py). Of a
+sealed run they are all the guest's own.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stormcell.report.compare import CellNumber, Comparison, Matrix, Threshold
-from stormcell.report.evidence import Link, Measured, Proof, Spread, Timeline, Why
+from stormcell.report.evidence import Link, Measured, Proof, SealedRun, Spread, Timeline, Why
 
 SCHEMA = 1
 """Of report.json. It grows when a field changes its meaning or goes away; new fields do not count."""
@@ -29,7 +30,7 @@ class Run:
     predicted: str
     surprise: bool | None
     began: str
-    """ISO 8601, UTC; empty when the runner never began."""
+    """ISO 8601, UTC, the host's clock where the guest's is another one; empty when the runner never began."""
     seconds: float
     chain: tuple[Link, ...]
     timeline: Timeline | None
@@ -42,6 +43,8 @@ class Run:
     branches: tuple[Branch, ...] = ()
     """Of an experiment with branches: the control first. The run itself is then the way to the moment of the fork."""
     comparison: Comparison | None = None
+    sealed: SealedRun | None = None
+    """Of a sealed run; then every time in it is guest time: instructions, and not this machine's speed."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from stormcell.report.evidence import Moved, Proof
 from stormcell.report.icons import icon
 from stormcell.report.markup import Html, tag
+from stormcell.report.model import Run
+from stormcell.report.sealedpage import timed
 from stormcell.report.words import NOTHING, plain
 
 SHOWN = 8
@@ -12,12 +14,12 @@ SHOWN = 8
 COLUMNS = ("before the act", "just after it", "before the undo", "after the undo")
 
 
-def receipts(proofs: tuple[Proof, ...]) -> Html:
+def receipts(run: Run) -> Html:
     """One card for each fault."""
-    return tag("div", [_receipt(proof) for proof in proofs], class_="receipts")
+    return tag("div", [_receipt(run, proof) for proof in run.proofs], class_="receipts")
 
 
-def _receipt(proof: Proof) -> Html:
+def _receipt(run: Run, proof: Proof) -> Html:
     name = proof.kind if proof.fault == "fault" else f"{proof.fault}: {proof.kind}"
     acted = "acted: not known" if proof.acted is None else f"{proof.acted:,} {proof.counts}"
     return tag(
@@ -32,7 +34,7 @@ def _receipt(proof: Proof) -> Html:
             class_="proofs",
         ),
         _moved(proof),
-        tag("ul", [tag("li", note) for note in proof.notes], class_="notes") if proof.notes else None,
+        tag("ul", [tag("li", timed(run, note)) for note in proof.notes], class_="notes") if proof.notes else None,
         tag("p", "Undone by"),
         tag("pre", "\n".join(proof.undo)) if proof.undo else tag("p", "nothing to undo", class_="quiet"),
         tag(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.chain import TITLES
-from stormcell.report.evidence import Link, Measured, Spread, Timeline, Why
+from stormcell.report.evidence import Measured, Spread, Timeline, Why
 from stormcell.report.figures import both, relation, spread, timeline
 from stormcell.report.icons import MEANING, badge, icon
 from stormcell.report.markup import Child, Html, tag
 from stormcell.report.model import Branch, Run
 from stormcell.report.receipt import receipts
+from stormcell.report.sealedpage import sealed_part, star, timed
 from stormcell.report.tables import comparison_part, scroll
 from stormcell.report.words import NOTHING, between
 
@@ -35,20 +36,26 @@ def _section(run: Run, name: str, only: bool) -> Html:
             tag("p", badge(run.verdict, big=True), tag("span", _meaning(run), class_="meaning")),
             tag(heading, run.name),
             tag("p", run.question, class_="question") if run.question else None,
-            tag("p", relation(first.text), " ", tag("code", first.code), class_="reason"),
-            tag("ul", [tag("li", relation(why.text), " ", tag("code", why.code)) for why in more], class_="reasons")
+            tag("p", relation(timed(run, first.text)), " ", tag("code", first.code), class_="reason"),
+            tag(
+                "ul",
+                [tag("li", relation(timed(run, why.text)), " ", tag("code", why.code)) for why in more],
+                class_="reasons",
+            )
             if more
             else None,
             _prediction(run),
+            star(run),
             class_=f"verdict v-{run.verdict if run.verdict in MEANING else 'unknown'}",
         ),
-        _chain(run.chain) if not run.branches else None,
+        _chain(run) if not run.branches else None,
+        _part("Sealed: the same bits every time", sealed_part(run.sealed), True) if run.sealed else None,
         _part("Branches of one instant", _branches(run.branches, name), bool(run.branches)),
         _comparison(run),
         _part("Until the fork" if run.branches else "Timeline", _timeline(run.timeline), _drawn(run.timeline)),
         _part("Latencies before, under and after", [_spread(item) for item in run.spreads], bool(run.spreads)),
-        _part("What was measured", _table(run.measured), bool(run.measured)),
-        _part("Receipts: what the kernel said", receipts(run.proofs), bool(run.proofs)),
+        _part("What was measured", _table(run), bool(run.measured)),
+        _part("Receipts: what the kernel said", receipts(run), bool(run.proofs)),
         _part("What this run cannot know", _limits(run), True),
         _facts(run),
         class_="run",
@@ -112,17 +119,17 @@ def _prediction(run: Run) -> Html | None:
     return tag("p", "Predicted before the run: ", tag("b", run.predicted), " ", mark, class_="prediction")
 
 
-def _chain(chain: tuple[Link, ...]) -> Html:
+def _chain(run: Run) -> Html:
     """The six links in a row; the first that is broken is where the verdict comes from."""
     links = [
         tag(
             "li",
             icon(link.state, _SAID[link.state]),
             tag("b", TITLES.get(link.name, link.name)),
-            tag("span", link.text),
+            tag("span", timed(run, link.text)),
             class_=f"link s-{link.state}",
         )
-        for link in chain
+        for link in run.chain
     ]
     return tag("ol", links, class_="chain")
 
@@ -149,17 +156,17 @@ def _spread(item: Spread) -> Html:
     return tag("figure", tag("figcaption", title), both(lambda width: spread.draw(item, width)))
 
 
-def _table(measured: tuple[Measured, ...]) -> Html:
+def _table(run: Run) -> Html:
     """A row for each metric of a probe, a column for each phase."""
     rows: dict[tuple[str, str, str], dict[str, Measured]] = {}
-    for item in measured:
+    for item in run.measured:
         rows.setdefault((item.probe, item.vantage, item.metric), {})[item.phase] = item
     body, last = [], ""
     for (probe, vantage, metric), cells in rows.items():
         again = probe == last
         last = probe
         name = tag("th", None if again else [probe, tag("small", f"from the {vantage}")], scope="row")
-        body.append(tag("tr", name, tag("td", metric), [_cell(cells.get(phase)) for phase in PHASES],
+        body.append(tag("tr", name, tag("td", metric), [_cell(run, cells.get(phase)) for phase in PHASES],
                         class_="again" if again else None))  # fmt: skip
     heads = [tag("th", said, scope="col") for said in ("probe", "metric", *PHASES.values())]
     return scroll(
@@ -167,7 +174,7 @@ def _table(measured: tuple[Measured, ...]) -> Html:
     )
 
 
-def _cell(item: Measured | None) -> Html:
+def _cell(run: Run, item: Measured | None) -> Html:
     if item is None:
         return tag("td", NOTHING, class_="empty")
     after = f", {duration(item.after)} after the undo" if item.after is not None else ""
@@ -177,8 +184,8 @@ def _cell(item: Measured | None) -> Html:
         tag("span", icon("yes" if item.holds else "no", "held" if item.holds else "broke"), " ")
         if item.holds is not None
         else None,
-        tag("b", item.text),
-        tag("small", wanted, " · " if wanted else "", f"n = {item.samples:,}{after}"),
+        tag("b", timed(run, item.text)),
+        tag("small", wanted, " · " if wanted else "", timed(run, f"n = {item.samples:,}{after}")),
         class_="broke" if item.holds is False else None,
     )
 
@@ -193,7 +200,7 @@ def _limits(run: Run) -> Html:
     ]
     return tag(
         "div",
-        tag("ul", [tag("li", said) for said in run.cannot_know]),
+        tag("ul", [tag("li", timed(run, said)) for said in run.cannot_know]),
         tag("p", "How sure the success rates are: ", "; ".join(rates), ".", class_="small") if rates else None,
         class_="limits",
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from stormcell.engine.sealed.bundle import Sealed
 from stormcell.judge.case import Case, build
 from stormcell.judge.wording import seconds as duration
 from stormcell.report.chain import NAMES, chain
@@ -15,6 +16,7 @@ from stormcell.report.evidence import Link, Timeline, Why
 from stormcell.report.measured import spreads, table
 from stormcell.report.model import Run
 from stormcell.report.moved import proof
+from stormcell.report.sealed import sealed_run
 from stormcell.report.timeline import timeline
 from stormcell.report.words import LINE, NAME, TEXT, number, words
 from stormcell.spec.plan import Plan
@@ -34,14 +36,18 @@ def story(
     folder: str = "",
     source: str = "",
     remark: str = "",
+    sealed: Sealed | None = None,
 ) -> Run:
     """All of one run. `remark` is what a reader must know about the result beside its own reasons.
 
     Never raises: of events and receipts that contradict their plan the verdict remains, and why there is no more.
     """
     bare = _bare(plan, result, folder, source, remark)
+    if plan.sealed:
+        bare = replace(bare, sealed=sealed_run(sealed or Sealed.unknown(plan), folder))
     try:
-        return _with_evidence(bare, plan, events, receipts, result)
+        found = _with_evidence(bare, plan, events, receipts, result)
+        return replace(found, began=words(sealed.began, 40) if sealed else "") if plan.sealed else found
     except Exception as error:
         said = f"what it measured cannot be shown: {type(error).__name__}: {error}"
         return replace(bare, reasons=(*bare.reasons, Why("not_shown", words(said, TEXT))))
@@ -84,13 +90,15 @@ def _with_evidence(
     case = build(plan, events, receipts)
     clock = Clock(case.events)
     drawn = timeline(case, clock)
+    if drawn is not None:
+        drawn = replace(drawn, guest_time=plan.sealed)
     return replace(
         bare,
         began=_began(case),
         seconds=clock.end,
         chain=chain(case, result),
         timeline=drawn,
-        spreads=tuple(spreads(case)),
+        spreads=tuple(replace(item, guest_time=plan.sealed) for item in spreads(case)),
         measured=tuple(table(case)),
         proofs=tuple(proof(receipt) for receipt in case.receipts.values()),
         cannot_know=(*_not_drawn(drawn), *bare.cannot_know),
@@ -129,10 +137,11 @@ def _facts(plan: Plan, case: Case, clock: Clock, result: Result) -> list[tuple[s
     digest = f" ({plan.template_digest[:12]})" if plan.template_digest else ""
     guest = [duration(result.guest_seconds)] if result.guest_seconds is not None else []
     runners = [str(result.info["runners"])] if result.info.get("runners", 1) != 1 else []
+    wall = ("wall time", f"{duration(clock.end)}, of which the guest {guest[0]}" if guest else duration(clock.end))
     found = [
         ("template", words(f"{plan.template}{digest}", LINE)),
         ("seed", str(plan.seed)),
-        ("wall time", f"{duration(clock.end)}, of which the guest {guest[0]}" if guest else duration(clock.end)),
+        *([] if plan.sealed else [wall]),
         ("events", f"{len(case.events):,}"),
     ]
     return found + [("runners", f"{text} (the machine was booted again)") for text in runners]

@@ -105,6 +105,8 @@ class Result(Value):
     aborted: bool = False
     """An abort condition ended the run early: what came after it was not measured."""
     guest_seconds: float | None = None
+    instruction_time: bool = False
+    """It ran sealed: every time in it counts the guest's instructions, 2 ns each, and not this machine's speed."""
     branches: tuple[BranchResult, ...] = ()
     """Of an experiment with branches: each one's own answer, the control's first."""
     comparison: Comparison | None = None

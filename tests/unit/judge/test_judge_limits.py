@@ -6,7 +6,8 @@ import pytest
 
 from stormcell.judge.statistics import smallest_count, wilson
 from stormcell.judge.verdict import judge
-from stormcell.judge.wording import percent, quantity, seconds
+from stormcell.judge.wording import GUEST_TIME, percent, quantity, seconds, starred
+from stormcell.machine.sealed.argv import SHIFT
 from stormcell.spec.plan import Plan, PlannedProbe
 from stormcell.spec.probe import tolerances
 from tests.unit.judge.judge_story import HTTP, Story, answers, crash_plan, guest_plan, receipt
@@ -51,6 +52,42 @@ def test_a_quantile_of_few_answers_is_their_largest() -> None:
 def test_a_rate_that_few_attempts_cannot_show() -> None:
     text = told()
     assert "20 attempts of 'web' under the fault: a true success rate down to 83.89 % would look the same" in text
+
+
+def test_a_sealed_run_says_what_its_times_count_and_what_its_machine_has_not() -> None:
+    text = told(guest_plan().model_copy(update={"sealed": True}))
+    assert f"each instruction takes {2**SHIFT} ns" in text and f"{2**SHIFT} ns for each" in GUEST_TIME
+    assert "one processor, no network card and nothing outside" in text and "Its disk is memory" in text
+    assert "is one schedule of many" in text and "chance effects need repeats" not in text
+    live = told()
+    assert "2 ns" not in live and "schedule" not in live and "chance effects need repeats" in live
+
+
+def test_the_result_of_a_sealed_run_marks_its_times() -> None:
+    story = Story(guest_plan())
+    story.whole()
+    for sealed in (True, False):
+        plan = story.plan.model_copy(update={"sealed": sealed})
+        assert judge(plan, story.events, receipt(plan)).instruction_time is sealed
+        assert judge(plan, [object()], receipt(plan)).instruction_time is sealed  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("p95 2.915 s, wanted <= 2500ms", "p95 2.915 s*, wanted <= 2500ms"),
+        ("asked 2 s, had 1,234.5 s", "asked 2 s*, had 1,234.5 s*"),
+        ("12.3 ms (n = 8)", "12.3 ms* (n = 8)"),
+        ("3 us", "3 us*"),
+        ("1e+05 s", "1e+05 s*"),
+        ("7 system calls", "7 system calls"),
+        ("8 snapshots, 2 ms*", "8 snapshots, 2 ms*"),
+        ("v1.2 s", "v1.2 s"),
+        ("2 ns for each", "2 ns for each"),
+    ],
+)
+def test_a_star_stands_behind_measured_times_alone(text: str, marked: str) -> None:
+    assert starred(text) == marked
 
 
 def test_resolution_duration_recovery_and_chance() -> None:

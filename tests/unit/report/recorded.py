@@ -6,6 +6,7 @@ cut-off              our process was killed with SIGKILL while the fault was in 
 slow-database-first  probed from the host; failed. This and the next two were written before events had since and until
 power-cut-fixed      the machine crashed and booted again: two runners; twelve tries at recovery
 no-names-fixed       void: the fault touched nothing
+sealed-loss          sealed: times are the guest's; with all that it can be repeated from
 broken-before        void: the host was so busy that the page was slow before any fault
 """
 
@@ -31,6 +32,7 @@ VERDICTS = {
     "power-cut-fixed": "survived",
     "no-names-fixed": "void",
     "broken-before": "void",
+    "sealed-loss": "failed",
 }
 
 

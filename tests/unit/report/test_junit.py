@@ -10,13 +10,14 @@ from tests.unit.report.recorded import everything, recorded
 def test_a_verdict_is_a_failure_an_error_or_skipped():
     root = ET.fromstring(junit(everything()))
     counted = {name: root.get(name) for name in ("tests", "failures", "errors", "skipped")}
-    assert counted == {"tests": "7", "failures": "2", "errors": "1", "skipped": "2"}
+    assert counted == {"tests": "8", "failures": "3", "errors": "1", "skipped": "2"}
     found = {
         case.get("name"): [child.tag for child in case if child.tag != "system-out"] for case in root.iter("testcase")
     }
     assert found == {
         "late-by-turns": [], "power-cut-fixed": [], "stopped-early": ["failure"], "slow-database-first": ["failure"],
-        "cut-off": ["error"], "no-names-fixed": ["skipped"], "web-late.delay-44700us": ["skipped"],
+        "lossy-loopback": ["failure"], "cut-off": ["error"], "no-names-fixed": ["skipped"],
+        "web-late.delay-44700us": ["skipped"],
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from stormcell.report.evidence import Why
 from stormcell.report.junit import junit
 from stormcell.report.model import Branch, Brief, Campaign, Problem, Report
 from stormcell.report.page import page
+from stormcell.report.sealedpage import timed
 from tests.unit.report.recorded import NAMES, everything, recorded
 
 
@@ -54,7 +55,7 @@ def test_the_page_of_one_run_says_verdict_and_reason_before_the_evidence(name):
     assert places == sorted(places)
     assert told.index(run.reasons[0].text[:30].replace("<=", "≤")) < told.index("Held before")
     for said in run.cannot_know:
-        assert " ".join(said.split()) in told
+        assert " ".join(timed(run, said).split()) in told
 
 
 def test_it_loads_nothing_and_runs_nothing():
@@ -77,7 +78,7 @@ def test_every_link_leads_somewhere_and_no_name_is_given_twice():
 
 def test_several_runs_have_a_table_of_verdicts_first():
     root = parsed(everything())
-    assert words_of(root.find("body/header/h1")) == "2 failed, 1 unknown, 2 void, 2 survived"
+    assert words_of(root.find("body/header/h1")) == "3 failed, 1 unknown, 2 void, 2 survived"
     table = root.find("body/main/section")
     assert table is not None and len(table.findall(".//tbody/tr")) == len(NAMES)
     assert "1 came out otherwise than predicted" in words_of(root.find("body/header"))

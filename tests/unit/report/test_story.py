@@ -133,7 +133,7 @@ def test_a_run_that_never_began_is_unknown_and_has_no_timeline(tmp_path):
 
 def test_what_needs_a_reader_comes_first():
     assert [run.verdict for run in everything().runs] == [
-        "failed", "failed", "unknown", "void", "void", "survived", "survived"
+        "failed", "failed", "failed", "unknown", "void", "void", "survived", "survived"
     ]  # fmt: skip
 
 

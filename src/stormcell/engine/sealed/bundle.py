@@ -10,41 +10,71 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from stormcell.engine.folder import RunFolder
+from stormcell.judge.wording import seconds as duration
 from stormcell.spec.errors import SpecError
 from stormcell.spec.files import read_regular
+from stormcell.spec.plan import Plan
 from stormcell.spec.recipe import Recipe
 from stormcell.spec.value import Value
 from stormcell.template.sealed import SealedTemplate
 
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SEALED, RECIPE, EVENTS = "sealed.json", "recipe.json", "events.jsonl"
 
 
 class Sealed(Value):
-    """sealed.json. `ratio` is guest time by host time; `from_instant` is set for a run that began in a fork."""
+    """sealed.json. Both times are 0 until the run ended."""
 
-    format: int = 1
+    format: Literal[1] = 1
     seed: int
     template: str
     snapshot: str
     inputs: dict[str, Any]
     packages: tuple[str, ...] = ()
     events_sha256: str = ""
-    guest_seconds: float = 0.0
-    host_seconds: float = 0.0
+    guest_seconds: Seconds = 0.0
+    host_seconds: Seconds = 0.0
+    began: str = ""
+    """On the host's clock: ISO 8601, UTC."""
     evidence: dict[str, Any] | None = None
     drive: dict[str, Any] | None = None
     """The plan of the drive to the instant that this run goes on from, and its seed."""
+
+    @classmethod
+    def unknown(cls, plan: Plan) -> Sealed:
+        """Of a folder whose sealed.json is lost: what the plan says."""
+        return cls(seed=plan.seed, template=plan.template_digest, snapshot="", inputs={})
 
     @property
     def ratio(self) -> float:
         """Guest seconds in one of the host's."""
         return self.guest_seconds / self.host_seconds if self.host_seconds else 0.0
+
+    @property
+    def sentence(self) -> str:
+        """Both times and how many of the one are in one of the other; a star marks guest time."""
+        if not self.host_seconds:
+            return f"seed {self.seed}; it did not come to its end"
+        guest, host = duration(self.guest_seconds), duration(self.host_seconds)
+        return f"seed {self.seed}; {guest}* of guest time in {host} of the host's, {self.ratio:.3g} to 1"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`: what a reader of results asks for."""
+        return {
+            "seed": self.seed,
+            "guest_seconds": round(self.guest_seconds, 6),
+            "host_seconds": round(self.host_seconds, 6),
+            "ratio": round(self.ratio, 3),
+            "events_sha256": self.events_sha256,
+            "snapshot": self.snapshot,
+        }
 
 
 def digest_of(events: Path) -> str:
@@ -63,6 +93,7 @@ def about(template: SealedTemplate, seed: int) -> Sealed:
         snapshot=template.snapshot,
         inputs=dict(template.inputs),
         packages=tuple(template.manifest.get("packages", ())),
+        began=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
@@ -78,12 +109,20 @@ def write_recipe(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def read(folder: Path) -> Sealed:
-    """Raises SpecError when this is no sealed run's folder."""
+    """Raises SpecError when this is no sealed run's folder, or sealed.json is damaged."""
     found = _json(folder, SEALED)
     try:
         return Sealed.model_validate(found)
     except ValidationError as error:
         raise _damaged(folder / SEALED, error) from error
+
+
+def known(folder: Path) -> Sealed | None:
+    """The same for whoever only tells of it: None when it is not there or damaged."""
+    try:
+        return read(folder)
+    except SpecError:
+        return None
 
 
 def read_recipe(folder: Path) -> tuple[Recipe, dict[str, bytes]]:
@@ -96,12 +135,6 @@ def read_recipe(folder: Path) -> tuple[Recipe, dict[str, bytes]]:
         raise _damaged(folder / RECIPE, error) from error
 
 
-def _damaged(path: Path, error: Exception) -> SpecError:
-    first = error.errors()[0] if isinstance(error, ValidationError) else None
-    why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else f"{type(error).__name__}: {error}"
-    return SpecError(f"{path.name} is damaged ({why})", where=str(path))
-
-
 def _json(folder: Path, name: str) -> Mapping[str, Any]:
     try:
         found = json.loads(read_regular(folder / name))
@@ -109,10 +142,22 @@ def _json(folder: Path, name: str) -> Mapping[str, Any]:
         raise SpecError(
             f"this is no folder of a sealed run: {name} cannot be read ({error.strerror})",
             where=str(folder),
+            rule="a sealed run is repeated from its folder, which has sealed.json and recipe.json",
             remedy="give the folder that `stormcell run --sealed` named at its end",
         ) from error
     except (ValueError, RecursionError) as error:
         raise _damaged(folder / name, error) from error
     if not isinstance(found, dict):
-        raise SpecError(f"{name} is damaged", where=str(folder / name))
+        raise _damaged(folder / name, TypeError("it is no object"))
     return found
+
+
+def _damaged(path: Path, error: Exception) -> SpecError:
+    first = error.errors()[0] if isinstance(error, ValidationError) else None
+    why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else f"{type(error).__name__}: {error}"
+    return SpecError(
+        f"{path.name} is damaged ({why})",
+        where=str(path),
+        rule="a sealed run is repeated from the files that it wrote, as it wrote them",
+        remedy="take the folder from where it was kept, or run the experiment again with `--sealed --seed`",
+    )

@@ -45,15 +45,7 @@ class SealedOutcome(Outcome):
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
         assert self.sealed is not None
-        times = {
-            "seed": self.sealed.seed,
-            "guest_seconds": round(self.sealed.guest_seconds, 6),
-            "host_seconds": round(self.sealed.host_seconds, 6),
-            "ratio": round(self.sealed.ratio, 3),
-            "events_sha256": self.sealed.events_sha256,
-            "snapshot": self.sealed.snapshot,
-        }
-        return {**super().as_dict(), "sealed": times}
+        return {**super().as_dict(), "sealed": self.sealed.as_dict()}
 
 
 async def run_sealed(

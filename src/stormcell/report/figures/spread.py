@@ -37,7 +37,8 @@ def draw(spread: Spread, width: int) -> Html:
     parts.append(line(x.start, y, x.end, y, "axis"))
     for tick in x.ticks(5 if narrow else 10):
         parts.append(text(x.at(tick), y + 15, duration(tick), "tick", "middle"))
-    label = "latency of the answers (log scale)" + ("" if narrow else "; height in a row is the rank, 0 to 100 %")
+    label = f"latency of the answers{' in guest time*' if spread.guest_time else ''} (log scale)"
+    label += "" if narrow else "; height in a row is the rank, 0 to 100 %"
     parts.append(text(x.end, y + 30, label, "small", "end"))
     said = f"Latencies of {spread.probe}: " + "; ".join(
         f"{NAMES.get(row.phase, row.phase)} n = {row.attempts}, p50 {_said(row.p50)}, p95 {_said(row.p95)}"

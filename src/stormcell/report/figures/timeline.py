@@ -45,7 +45,7 @@ def draw(timeline: Timeline, width: int) -> Html:
                 box(x.at(span.begin), top, _width(x, span.begin, span.end), y - top, "shade", opacity=span.level)
             )
     bottom = y + 4
-    parts += _axis(x, top, bottom, width)
+    parts += _axis(x, top, bottom, width, "s of guest time*" if timeline.guest_time else "seconds")
     marks = list(_marks(flags, x, top, bottom))
     said = f"Timeline from {duration(timeline.begin)} to {duration(timeline.end)}: " + ", ".join(
         f"{lane.kind} in force {len(lane.spans)} times" for lane in timeline.faults
@@ -157,13 +157,13 @@ def _looks(probe: ProbeLane, x: Linear, y: float, height: float) -> Iterator[Htm
             free = left + room(label) + 8
 
 
-def _axis(x: Linear, top: float, bottom: float, width: float) -> Iterator[Html]:
+def _axis(x: Linear, top: float, bottom: float, width: float, unit: str) -> Iterator[Html]:
     yield line(x.start, bottom, x.end, bottom, "axis")
     for tick in x.ticks(10 if width > 600 else 5):
         at = x.at(tick)
         yield line(at, bottom, at, bottom + 4, "axis")
         yield text(at, bottom + 16, f"{tick:g} s", "tick", "middle")
-    label = "seconds since the run began" + (", dots at their latency (log scale)" if width > 600 else "")
+    label = f"{unit} since the run began" + (", dots at their latency (log scale)" if width > 600 else "")
     yield text(x.end, bottom + 30, label, "small", "end")
 
 
