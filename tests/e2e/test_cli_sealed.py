@@ -1,0 +1,72 @@
+"""`stormcell run --sealed` and `--replay` as a user runs them, each in a process of its own."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.stormcell_command import json_of, stormcell
+
+QUICK = """\
+name: quick
+template: base
+steady_state:
+  - name: echo
+    command: {run: "ping -c 20 -i 0.02 -W 1 -q 127.0.0.1; true", number: "transmitted, ([0-9]+)"}
+    expect: {number: ">= 1"}
+fault: {kind: net.loss, device: lo, loss: 30%}
+"""
+
+
+@pytest.fixture
+def file(tmp_path) -> Path:
+    path: Path = tmp_path / "quick.yaml"
+    path.write_text(QUICK)
+    return path
+
+
+def test_a_sealed_run_is_repeated_from_its_folder_wherever_that_is(home, file, tmp_path):
+    done = stormcell("run", "--sealed", "--seed", "9", "--json", file, home=home)
+    assert done.returncode == 0, done.stderr
+    (result,) = json_of(done)["results"]
+    sealed = result["sealed"]
+    assert (result["verdict"], sealed["seed"]) == ("survived", 9)
+    assert sealed["guest_seconds"] > 0.5 and sealed["host_seconds"] > 0
+    folder = tmp_path / "elsewhere"
+    shutil.copytree(result["folder"], folder)
+    file.unlink()
+    again = stormcell("run", "--replay", folder, "--json", home=home)
+    assert again.returncode == 0, again.stderr
+    replayed = json_of(again)
+    assert replayed["identical"] is True and replayed["difference"] is None
+    assert replayed["outcome"]["sealed"]["events_sha256"] == sealed["events_sha256"]
+
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    number = next(place for place, event in enumerate(events) if event["event"] == "probe")
+    events[number]["began"] += 1e-9
+    (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    other = stormcell("run", "--replay", folder, home=home)
+    assert other.returncode == 1
+    assert f"DIFFERENT: event {number} (probe before.echo) differs in began" in other.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("device: lo, ", "device: eth0, ", "a sealed machine has no card"),
+        ("{kind: net.loss, device: lo, loss: 30%}", "{kind: machine.pause, for: 1s}", "use process.stop"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_before_anything_starts(home, file, old, new, said):
+    file.write_text(QUICK.replace(old, new))
+    done = stormcell("run", "--sealed", file, home=home)
+    assert done.returncode == 2
+    assert said in done.stderr and "nothing was started" in done.stderr
+    assert not (home / "state" / "runs").exists()
+
+
+def test_what_is_no_sealed_runs_folder_is_refused(home, tmp_path):
+    done = stormcell("run", "--replay", tmp_path, home=home)
+    assert done.returncode == 2
+    assert "no folder of a sealed run" in done.stderr
