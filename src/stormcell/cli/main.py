@@ -14,6 +14,7 @@ COMMANDS = {
     "doctor": "stormcell.cli.doctor:doctor",
     "template": "stormcell.cli.template:template",
     "run": "stormcell.cli.run:run",
+    "explore": "stormcell.cli.explore:explore",
     "judge": "stormcell.cli.judge:judge",
     "report": "stormcell.cli.report:report",
     "sandbox": "stormcell.cli.sandbox:sandbox",

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from stormcell.spec.branching import Branch, ForkMoment, OneFault, SeveralFaults, check_names, prediction
 from stormcell.spec.complaints import shown
+from stormcell.spec.exploration import Exploration
 from stormcell.spec.nodes import Nodes, unknown
 from stormcell.spec.probe import Probe, Run, Tolerance, tolerances
 from stormcell.spec.units import Duration
@@ -113,6 +114,8 @@ class Experiment(Value):
     for the control, which gets no fault."""
     moment: ForkMoment | None = None
     """Where the branches part."""
+    explore: Exploration | None = None
+    """What `stormcell explore` may vary; a plain run takes no notice of it."""
     abort: tuple[Abort, ...] = ()
     """Conditions that end the run early."""
     settle: Duration = 0.0
@@ -133,6 +136,8 @@ class Experiment(Value):
     @property
     def disturbances(self) -> dict[str, dict[str, Any]]:
         """Every fault's mapping by its name, in order; a single one is called `fault`."""
+        if self.faults is None and self.fault is None:
+            return {}
         return self.faults if self.faults is not None else {"fault": self.fault or {}}
 
     @property
@@ -178,7 +183,8 @@ class Experiment(Value):
         if self.branches is None:
             if self.moment is not None:
                 raise wrong_at("it is where 'branches' part, and this experiment has none", "moment")
-            self._check_fate(self.fault, self.faults, self.predict)
+            if self.fault is not None or self.faults is not None or not (self.explore and self.explore.noise):
+                self._check_fate(self.fault, self.faults, self.predict)
             return self
         if self.fault is not None or self.faults is not None:
             raise ValueError("one of 'fault', 'faults' and 'branches' is needed, and only one")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.bundle import Sealed
 from stormcell.engine.sealed.compare import Difference, first_difference
 from stormcell.engine.sealed.conduct import SealedConductor, Start
+from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
-from stormcell.spec.errors import SpecError
+from stormcell.spec.errors import OutcomeUnknown, SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
@@ -157,12 +158,29 @@ async def replay(
     new = RunFolder.create(private_folder(home.runs), f"replay-{plan.experiment}")
     for name in (bundle.RECIPE, "spec.json", "plan.json"):
         await asyncio.to_thread(shutil.copyfile, folder / name, new.path / name)
-    start = Start(template.spec("sealed"), template.state)
-    outcome = await perform(new, loaded, plan, start, bundle.about(template, recorded.seed), on_event)
+    about = bundle.about(template, recorded.seed).model_copy(update={"drive": recorded.drive})
+    async with _beginning(recorded, template, new, home) as start:
+        outcome = await perform(new, loaded, plan, start, about, on_event)
     found = first_difference(read_regular(folder / bundle.EVENTS), read_regular(new.path / bundle.EVENTS))
     if found is None:
         new.discard()
     return Replay(outcome, recorded, found, folder)
+
+
+@asynccontextmanager
+async def _beginning(recorded: Sealed, template: SealedTemplate, new: RunFolder, home: Home) -> AsyncIterator[Start]:
+    """Where the recorded run began: the template, or an instant that is driven to again."""
+    if recorded.drive is None:
+        yield Start(template.spec("sealed"), template.state)
+        return
+    try:
+        plan, seed = Plan.model_validate(recorded.drive["plan"]), int(recorded.drive["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise SpecError(f"{bundle.SEALED} is damaged ({error})", where=str(new.path)) from error
+    async with Instant(plan, template, new.below("drive"), home=home, seed=seed) as instant:
+        if not instant.there:
+            raise OutcomeUnknown("the machine did not come to the instant at which the run began")
+        yield instant.start()
 
 
 def recorded_run(folder: Path, home: Home) -> tuple[Loaded, Plan]:

@@ -1,0 +1,131 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stormcell.engine.explore.coverage import Tried, coverage
+from stormcell.engine.explore.shrink import shrink
+from stormcell.engine.explore.space import Case, Space
+from stormcell.spec.exploration import Exploration
+from stormcell.spec.verdict import Verdict
+
+VARY = {"fault.delay": {"from": "10ms", "to": "1s"}, "fault.loss": ["1%", "5%", "20%"]}
+
+
+def space(**more):
+    fields = {"vary": VARY, "when": {"from": "1s", "to": "5s"}, **more}
+    return Space.of(Exploration.model_validate(fields), ["late", "lossy"], ["a", "b"])
+
+
+def first(count, seed=0, **more):
+    return list(itertools.islice(space(**more).cases(seed), count))
+
+
+def test_the_corners_come_first_and_every_case_has_its_own_seed():
+    harmless, harsh, third = first(3, seed=7)
+    assert space().values(harmless) == {"fault.delay": "10ms", "fault.loss": "1%"}
+    assert space().values(harsh) == {"fault.delay": "1s", "fault.loss": "20%"}
+    assert (harmless.at, harsh.at) == (1.0, 5.0)
+    assert [case.seed for case in (harmless, harsh, third)] == [7, 8, 9]
+    assert third.faults == ("late", "lossy") and third.loads == ("a", "b")
+
+
+def test_the_same_seed_gives_the_same_cases():
+    assert first(50, seed=3) == first(50, seed=3)
+    assert first(50, seed=3)[2:] != first(50, seed=4)[2:]
+
+
+def test_a_range_is_spread_by_orders_of_magnitude_and_a_list_evenly():
+    cases = first(102)[2:]
+    below = sum(case.place("fault.delay") < 0.5 for case in cases)
+    assert 45 <= below <= 55
+    counts = [sum(space().values(case)["fault.loss"] == value for case in cases) for value in VARY["fault.loss"]]
+    assert all(28 <= count <= 39 for count in counts)
+    assert space().values(Case(0, (("fault.delay", 0.5), ("fault.loss", 0.0))))["fault.delay"] == "100ms"
+
+
+def test_without_a_section_only_seeds_differ():
+    alone = Space.of(Exploration(), ["fault"], [])
+    assert list(itertools.islice(alone.cases(2), 2)) == [Case(2, faults=("fault",)), Case(3, faults=("fault",))]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"vary": {"fault.delay": {"from": "1s", "to": "5%"}}},
+        {"vary": {"fault.delay": {"from": "1s", "to": "1s"}}},
+        {"vary": {"fault.delay": ["1s"]}},
+        {"when": {"from": "5s", "to": "1s"}},
+        {"schedule": True},
+    ],
+)
+def test_what_varies_nothing_is_refused(bad):
+    with pytest.raises(ValueError):
+        Exploration.model_validate(bad)
+
+
+def smallest(fails, case, where):
+    """What shrinking comes to; every answer is recorded."""
+    asking, asked = shrink(where, case), 0
+    try:
+        step = next(asking)
+        while True:
+            asked += 1
+            assert asked < 500
+            step = asking.send(fails(step.case))
+    except StopIteration as end:
+        return end.value
+
+
+def test_what_does_not_matter_goes():
+    start = first(2)[1].but(noise=True)
+    found = smallest(lambda case: "late" in case.faults and case.place("fault.delay") > 0.3, start, space())
+    assert found.faults == ("late",) and found.loads == () and not found.noise
+    assert 0.3 < found.place("fault.delay") <= 0.35
+    assert space().values(found)["fault.loss"] == "1%"
+    assert found.at > 4.8
+
+
+@given(st.integers(0, 4000), st.integers(1, 60))
+def test_the_disturbances_that_matter_are_found(start, length):
+    def fails(case):
+        last = case.last if case.last is not None else 10**9
+        return case.noise and case.first <= start and last >= start + length
+
+    found = smallest(fails, Case(1, noise=True), Space((), None, (), (), 0.005))
+    assert fails(found)
+    assert found.last is None or found.last - found.first <= 2 * length + 2
+
+
+@given(st.floats(0, 1), st.sampled_from([(), ("late",), ("lossy",), ("late", "lossy")]))
+def test_the_smallest_case_fails_itself(limit, needed):
+    def fails(case):
+        return set(needed) <= set(case.faults) and case.place("fault.delay") >= limit
+
+    start = first(2)[1]
+    found = smallest(fails, start, space())
+    assert fails(found)
+    assert found.place("fault.delay") <= start.place("fault.delay")
+
+
+def tried(*verdicts, **more):
+    return [
+        Tried(number, case, verdict, "", 1.0, 1.0)
+        for number, (case, verdict) in enumerate(zip(first(len(verdicts), **more), verdicts, strict=True), 1)
+    ]
+
+
+def test_coverage_counts_parts_and_what_broke():
+    found = coverage(space(), tried(*[Verdict.SURVIVED] * 40))
+    delay, loss, moment = found.dimensions
+    assert (delay.parts, delay.met, loss.parts, loss.met, moment.parts) == (10, 10, 3, 3, 10)
+    assert {pair.parts for pair in found.pairs} == {30, 100}
+    assert found.seeds == 40 and found.bound == pytest.approx(0.0722, abs=1e-3)
+
+
+def test_void_runs_cover_nothing_and_a_failure_leaves_no_bound():
+    assert coverage(space(), tried(Verdict.VOID, Verdict.UNKNOWN)).dimensions[0].met == 0
+    found = coverage(space(), tried(Verdict.SURVIVED, Verdict.FAILED))
+    assert found.bound is None and found.dimensions[1].failed == 1
+    assert found.counts == {"survived": 1, "failed": 1, "void": 0, "unknown": 0}
