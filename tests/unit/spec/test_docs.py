@@ -34,6 +34,7 @@ def test_every_field_of_an_experiment_is_shown():
         *("stormcell", "cold_boot_within", "faults"),
         *("branches", "moment"),  # docs/branches.md
         "nodes",  # docs/nodes.md
+        "explore",  # docs/explore.md
     }
 
 
