@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stormcell.machine.durable import lock
+from stormcell.machine.held import MAKING, left
 from stormcell.sandbox import layers, snapshots
 from stormcell.sandbox.evidence import FilesGone, KillEvidence, remove_files
 from stormcell.sandbox.hostclock import ProcessRef
@@ -50,6 +51,7 @@ def collect(home: Home, *, dry_run: bool = False) -> Iterator[Item]:
     yield from _sandboxes(home, dry_run)
     yield from _snapshots(home, dry_run)
     yield from _layers(home, dry_run)
+    yield from _sealed(home, dry_run)
     yield from _builds(home, dry_run)
 
 
@@ -87,6 +89,27 @@ def _layers(home: Home, dry_run: bool) -> Iterator[Item]:
         yield Item("layer", folder, reason, (), None if dry_run else KillEvidence(folder.name, reason, (), seen))
 
 
+def _sealed(home: Home, dry_run: bool) -> Iterator[Item]:
+    """What a killed sealed run left: its machine's folder, or an instant that runs went on from."""
+    for kind, folder in _held_folders(home):
+        if not left(folder):
+            continue
+        machines = [ref for run in (folder, folder / "m") for ref in machines_of(run)]
+        reason = "who ran it is dead"
+        evidence = None if dry_run else _removed(folder, machines, reason)
+        yield Item(kind, folder, reason, tuple(ref.pid for ref in machines), evidence)
+
+
+def _held_folders(home: Home) -> Iterator[tuple[str, Path]]:
+    for prefix, kind in (("i-", "instant"), ("m-", "sealed machine"), ("l-", "sealed machine")):
+        for name in (prefix, f"{MAKING}{prefix}"):
+            yield from ((kind, path) for path in sorted(home.instants.glob(f"{name}*")) if path.is_dir())
+    for runs in (home.runs, home.campaigns):
+        for depth in ("*", "*/*", "*/*/*"):
+            for name in (".machine-", f"{MAKING}.machine-"):
+                yield from (("sealed machine", path) for path in sorted(runs.glob(f"{depth}/{name}*")))
+
+
 def _builds(home: Home, dry_run: bool) -> Iterator[Item]:
     """Folders to build in. While somebody builds there, the lock beside it is held."""
     for work, beside in _workplaces(home):
@@ -95,21 +118,21 @@ def _builds(home: Home, dry_run: bool) -> Iterator[Item]:
                 continue
             machines = [ref for run in (work, work / "run") for ref in machines_of(run)]
             pids = tuple(ref.pid for ref in machines)
-            evidence = None if dry_run else _removed(work, machines)
-            yield Item("build", work, "its builder is dead", pids, evidence)
+            reason = "its builder is dead"
+            evidence = None if dry_run else _removed(work, machines, reason)
+            yield Item("build", work, reason, pids, evidence)
 
 
 def _workplaces(home: Home) -> Iterator[tuple[Path, Path]]:
-    for parent in (home.templates, home.rootfs):
+    for parent in (home.templates, home.sealed, home.rootfs):
         for work in sorted(parent.glob("*.new")) if parent.is_dir() else ():
             yield work, work.with_suffix(".lock")
     if (home.kernels / "new").is_dir():
         yield home.kernels / "new", home.kernels / "lock"
 
 
-def _removed(work: Path, machines: list[ProcessRef]) -> KillEvidence:
-    """A builder that was killed leaves the machine that it had booted, too."""
-    reason = "its builder is dead"
+def _removed(work: Path, machines: list[ProcessRef], reason: str) -> KillEvidence:
+    """Who was killed leaves the machine that it had booted, too."""
     processes = tuple(kill_process(ref) for ref in machines)
     if not all(process.gone for process in processes):
         return KillEvidence(work.name, reason, processes, FilesGone(str(work), False, 0, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import time
@@ -64,6 +65,7 @@ async def build(
     store = Store(home)
     if template := _existing(store, inputs.digest):
         store.remember(recipe.name, inputs.digest)
+        asked_for(template.folder)
         return template
     private_folder(home.templates)
     name = home.templates / f"{inputs.digest}.lock"
@@ -74,6 +76,12 @@ async def build(
         store.remember(recipe.name, inputs.digest)
     say("done", f"built {template.digest[:12]}")
     return template
+
+
+def asked_for(folder: Path) -> None:
+    """Note that somebody wanted the template now: it is not to go as one that nobody uses."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
 
 
 def _existing(store: Store, digest: str) -> Template | None:

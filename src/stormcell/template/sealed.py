@@ -27,7 +27,7 @@ from stormcell.machine.sealed.machine import SealedMachine
 from stormcell.spec.errors import BuildFailed, MachineError, SandboxError, SpecError, TemplateBroken, TemplateError
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.recipe import Recipe
-from stormcell.template.build import BOOT_S, CONSOLE_LINES, clear_work, place, resolve
+from stormcell.template.build import BOOT_S, CONSOLE_LINES, asked_for, clear_work, place, resolve
 from stormcell.template.digest import Inputs, sealed_digest, sealed_inputs
 from stormcell.template.image import image_path
 from stormcell.template.manifest import read_manifest, verify_files, write_manifest
@@ -98,20 +98,21 @@ async def build_sealed(
     digest = sealed_digest(inputs, layout, image_path(home, inputs.image).parent)
     final = home.sealed / digest
     if (found := _existing(final)) is not None:
+        asked_for(final)
         return found
     private_folder(home.sealed)
     name = home.sealed / f"{digest}.lock"
     async with awaited_lock(name, lambda: say("image", "waiting for another build of the same template")):
         if (found := _existing(final)) is None:
-            await _build(inputs, layout, initrd, final, home, say)
+            await _build(inputs, layout, initrd, final, home, say, began)
             found = open_sealed(final)
             say("done", f"built {digest[:12]}, snapshot {found.snapshot[:12]}")
     return found
 
 
-def open_sealed(folder: Path) -> SealedTemplate:
-    """Raises TemplateBroken."""
-    about = verify_files(folder)
+def open_sealed(folder: Path, *, full: bool = False) -> SealedTemplate:
+    """Raises TemplateBroken. `full` reads every byte."""
+    about = verify_files(folder, full=full)
     try:
         return SealedTemplate(
             name=str(about["name"]),
@@ -124,7 +125,12 @@ def open_sealed(folder: Path) -> SealedTemplate:
             manifest=about,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise TemplateBroken("its manifest is of another version", where=str(folder), detail=str(error)) from error
+        raise TemplateBroken(
+            "its manifest is of another version of stormcell",
+            where=str(folder),
+            remedy="`stormcell template build --sealed` builds it again",
+            detail=f"{type(error).__name__}: {error}",
+        ) from error
 
 
 def _existing(folder: Path) -> SealedTemplate | None:
@@ -145,7 +151,7 @@ def _layout(recipe: Recipe) -> Layout:
     return Layout(recipe.memory, recipe.disk.size)
 
 
-async def _build(inputs: Inputs, layout: Layout, initrd: Path, final: Path, home: Home, say: Say) -> None:
+async def _build(inputs: Inputs, layout: Layout, initrd: Path, final: Path, home: Home, say: Say, began: float) -> None:
     work = final.with_name(f"{final.name}.new")
     check_room(home.sealed, layout.memory + (1 << 30))
     clear_work(work)
@@ -158,12 +164,13 @@ async def _build(inputs: Inputs, layout: Layout, initrd: Path, final: Path, home
             shutil.copyfile(initrd, new / "initrd.cpio")
         await asyncio.to_thread(memory.begin, new / "memory", layout, image_path(home, inputs.image))
         seconds = await _snapshot(inputs, layout, new, work / "run", say)
-        await asyncio.to_thread(_publish, inputs, layout, new, final, home, seconds)
+        await asyncio.to_thread(_publish, inputs, layout, new, final, home, (seconds, began))
     finally:
         remove_tree(work)
 
 
-def _publish(inputs: Inputs, layout: Layout, new: Path, final: Path, home: Home, seconds: float) -> None:
+def _publish(inputs: Inputs, layout: Layout, new: Path, final: Path, home: Home, times: tuple[float, float]) -> None:
+    guest_seconds, began = times
     recipe, image = inputs.recipe, image_path(home, inputs.image).parent
     about = {
         "name": recipe.name,
@@ -174,7 +181,8 @@ def _publish(inputs: Inputs, layout: Layout, new: Path, final: Path, home: Home,
         "packages": read_manifest(image)["installed"],
         "layout": {"memory": layout.memory, "disk_size": layout.disk_size},
         "snapshot": memory.digest(new / "memory"),
-        "guest_seconds": seconds,
+        "guest_seconds": guest_seconds,
+        "build_seconds": round(time.monotonic() - began, 3),
         "inputs": sealed_inputs(inputs, layout, image),
     }
     write_manifest(new, about)

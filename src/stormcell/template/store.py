@@ -60,6 +60,21 @@ class Entry:
     memory_mib: int
     accel: str
     built: str
+    sealed: bool = False
+    snapshot: str = ""
+    """Of a sealed one: the digest of its memory."""
+    build_seconds: float | None = None
+    """Of the host's; None where it was not noted."""
+
+
+def bytes_of(folder: Path) -> int:
+    """What its files take on the disk."""
+    return sum(path.stat().st_blocks * 512 for path in folder.iterdir() if path.is_file())
+
+
+def number(value: object) -> float | None:
+    """Of a manifest: a number, or None."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 class Store:
@@ -118,6 +133,16 @@ class Store:
         private_folder(self.home.names)
         write_atomically(self.home.names / name, digest + "\n")
 
+    def named(self) -> dict[str, str]:
+        """Every name, and the digest that it stands for."""
+        found = {}
+        for path in self._names():
+            try:
+                found[path.name] = path.read_text().strip()
+            except OSError:
+                continue
+        return found
+
     def list(self) -> Sequence[Entry]:
         """All that is there, whole or not, newest first."""
         return sorted((self._entry(folder) for folder in self._folders()), key=lambda entry: entry.built, reverse=True)
@@ -159,7 +184,6 @@ class Store:
         return sorted(self.home.names.iterdir()) if self.home.names.is_dir() else []
 
     def _entry(self, folder: Path) -> Entry:
-        size = sum(path.stat().st_blocks * 512 for path in folder.iterdir() if path.is_file())
         state, reason = "ready", ""
         about: dict[str, Any] = {}
         try:
@@ -175,7 +199,7 @@ class Store:
             digest=folder.name,
             state=state,
             reason=reason,
-            bytes_on_disk=size,
+            bytes_on_disk=bytes_of(folder),
             memory_mib=int(shape.get("memory_mib", 0)),
             accel=str(shape.get("accel", "?")),
             built=str(about.get("built", "")),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from stormcell.machine.held import NAME, held
 from stormcell.sandbox import lease
 from stormcell.sandbox.gc import collect
 from stormcell.sandbox.hostclock import ProcessRef
@@ -100,3 +101,38 @@ def test_what_cannot_be_removed_is_said_and_the_rest_goes(home):
     first, second = collect(home)
     assert (first.path, first.gone, second.path, second.gone) == (stuck, False, orphan, True)
     assert "lease: Is a directory" in first.reason
+
+
+@pytest.mark.parametrize("place", ["instant", "machine of an instant", "run"])
+def test_what_a_killed_sealed_run_left_goes_with_its_machine_and_what_is_held_stays(home, stand_in, place):
+    below, prefix = {
+        "instant": (home.instants, "i-"),
+        "machine of an instant": (home.instants, "m-"),
+        "run": (home.runs / "20261130T000000-web-abc", ".machine-"),
+    }[place]
+    below.mkdir(parents=True)
+    with held(below, prefix) as mine:
+        dead = below / f"{prefix}dead"
+        run = dead / "m" if place == "instant" else dead
+        run.mkdir(parents=True)
+        (dead / NAME).write_text("")
+        (dead / "memory").write_bytes(b"x" * 5000)
+        machine = stand_in(run)
+        (found,) = collect(home, dry_run=True)
+        assert (found.path, found.machines, found.evidence) == (dead, (machine.pid,), None)
+        (item,) = collect(home)
+        assert item.gone and item.evidence is not None and item.evidence.files.bytes >= 5000
+        assert machine.wait(timeout=30) == -signal.SIGKILL
+        assert not dead.exists() and mine.exists()
+        assert list(collect(home)) == []
+
+
+def test_a_half_built_sealed_template_goes_unless_somebody_builds(home):
+    work = home.sealed / "abc.new"
+    work.mkdir(parents=True)
+    held_by_us = os.open(home.sealed / "abc.lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(held_by_us, fcntl.LOCK_EX)
+    assert list(collect(home)) == []
+    os.close(held_by_us)
+    (item,) = collect(home)
+    assert (item.kind, item.gone) == ("build", True)

@@ -11,8 +11,7 @@ the runner draw from the instant on. The drive has a seed, too, that of the expe
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,6 +20,7 @@ from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.sealed.conduct import SealedConductor, Start, Until
 from stormcell.engine.sealed.log import SealedLog
+from stormcell.machine.held import held
 from stormcell.machine.sealed import memory
 from stormcell.spec.errors import StormcellError
 from stormcell.spec.home import Home, private_folder
@@ -57,6 +57,7 @@ class Instant:
         self._until = until
         self._root = private_folder((home or Home.current()).instants)
         self._place: Path | None = None
+        self._held = ExitStack()
         self.guest_seconds = 0.0
         self.moment = 0.0
         """In the run's time (s), as in its events."""
@@ -65,7 +66,7 @@ class Instant:
 
     async def __aenter__(self) -> Self:
         """Raises what the host lacked; another failure of the drive is an event of its log."""
-        self._place = Path(tempfile.mkdtemp(prefix="i-", dir=self._root))
+        self._place = self._held.enter_context(held(self._root, "i-", self.template.digest))
         try:
             await self._drive(self._place)
         except BaseException:
@@ -101,7 +102,7 @@ class Instant:
     async def _remove(self) -> None:
         place, self._place = self._place, None
         if place is not None:
-            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+            await asyncio.to_thread(self._held.close)
 
     def digest(self) -> str:
         """sha256 (hex) of the machine's memory there, its disk included."""
@@ -119,8 +120,8 @@ class Instant:
 
         The machine is gone when this returns or raises. Raises what the host lacked for it.
         """
-        with tempfile.TemporaryDirectory(prefix="m-", dir=self._root) as place:
-            conductor = SealedConductor(plan, self.start(), Path(place), SealedLog(folder, on_event), seed=seed)
+        with held(self._root, "m-") as place:
+            conductor = SealedConductor(plan, self.start(), place, SealedLog(folder, on_event), seed=seed)
             try:
                 await conductor.perform()
             finally:

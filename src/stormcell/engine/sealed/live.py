@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from stormcell.engine.sealed.conduct import LONGEST_S
 from stormcell.engine.sealed.instant import Instant
 from stormcell.machine.channel import Channel
+from stormcell.machine.held import held
 from stormcell.machine.sealed.machine import SealedMachine
 from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import MachineDied, OutcomeUnknown, SandboxError
@@ -29,9 +28,9 @@ async def live(instant: Instant, home: Home | None = None) -> AsyncIterator[Chan
     Raises MachineDied when it went down meanwhile, and what the host lacked for it.
     """
     root = private_folder((home or Home.current()).instants)
-    with tempfile.TemporaryDirectory(prefix="l-", dir=root) as place:
+    with held(root, "l-") as place:
         start = instant.start(clock="real")
-        machine = await SealedMachine.restore(start.spec, Path(place), start.state)
+        machine = await SealedMachine.restore(start.spec, place, start.state)
         course = asyncio.create_task(_course(machine))
         try:
             channel = await machine.channel()

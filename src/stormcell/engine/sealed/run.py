@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from stormcell.engine.sealed.conduct import SealedConductor, Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
+from stormcell.machine.held import held
 from stormcell.spec.errors import OutcomeUnknown, SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
@@ -31,6 +31,9 @@ from stormcell.spec.plan import Plan
 from stormcell.spec.witness import tell
 from stormcell.template.model import Progress
 from stormcell.template.sealed import SealedTemplate, build_sealed
+
+MACHINE = ".machine-"
+"""Begins the name of a machine's folder in its run's."""
 
 
 def _ignore(_: object) -> None:
@@ -82,7 +85,7 @@ async def perform(
     bundle.write(folder, sealed)
     log = SealedLog(folder, on_event)
     try:
-        with machine_folder(folder.path) as place:
+        with held(folder.path, MACHINE) as place:
             conductor = SealedConductor(plan, start, place, log, seed=sealed.seed)
             try:
                 await conductor.perform()
@@ -107,16 +110,6 @@ def _after(sealed: Sealed, conductor: SealedConductor, folder: Path) -> Sealed:
             "evidence": evidence.as_dict() if evidence else None,
         }
     )
-
-
-@contextmanager
-def machine_folder(below: Path) -> Iterator[Path]:
-    """For a machine's sockets and pipes, whose paths must be short; removed at the end."""
-    path = Path(tempfile.mkdtemp(prefix=".machine-", dir=below))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 @dataclass(frozen=True)
