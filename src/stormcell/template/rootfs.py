@@ -50,6 +50,8 @@ rm "$tar"
 mkdir -p "$root/usr/lib/modules" "$root/etc/stormcell"
 cp -r "$modules" "$root/usr/lib/modules/"
 chmod -R u=rwX,go=rX "$root/usr/lib/modules"
+# mmdebstrap copies the builder's, with their modes
+rm -f "$root/etc/hostname" "$root/etc/resolv.conf"
 echo stormcell >"$root/etc/hostname"
 printf '127.0.0.1 localhost stormcell\n::1 localhost\n' >"$root/etc/hosts"
 # there is no way out: a resolver that refuses at once beats one that never answers
@@ -65,6 +67,10 @@ if [ -e "$root/etc/ssl/private/ssl-cert-snakeoil.key" ]; then
   find "$root/etc/ssl/certs" -lname ssl-cert-snakeoil.pem -delete
   rm "$root/etc/ssl/private/ssl-cert-snakeoil.key" "$root/etc/ssl/certs/ssl-cert-snakeoil.pem"
   later 'make-ssl-cert generate-default-snakeoil'
+fi
+if [ -e "$root/etc/bind/rndc.key" ]; then
+  rm "$root/etc/bind/rndc.key"
+  later 'rndc-confgen -a -u bind && chmod 640 /etc/bind/rndc.key'
 fi
 if [ -e "$root/etc/ssh/ssh_host_ed25519_key" ]; then
   rm "$root"/etc/ssh/ssh_host_*

@@ -31,6 +31,7 @@ FILES = {
     "./etc/shadow": b"root:*:{day}:0:99999:7:::\ngames:!:{day}:0:99999:7:::\n",
     "./etc/ssl/private/ssl-cert-snakeoil.key": b"of {day}",
     "./etc/ssl/certs/ssl-cert-snakeoil.pem": b"of {day}",
+    "./etc/bind/rndc.key": b"of {day}",
     "./etc/postgresql/15/main/postgresql.conf": b"",
     "./var/lib/postgresql/15/main/global/pg_control": b"of {day}",
     "./var/lib/dpkg/status": (STATUS.format("zlib", "1:2-3") + STATUS.format("apt", "2.6.1")).encode(),
@@ -59,9 +60,13 @@ def small_tree(tmp_path):
         with tarfile.open(work / "root.tar", "w") as tar:
             for path in sorted(FILES, reverse=name > "m"):
                 about = tarfile.TarInfo(path)
-                content = FILES[path].replace(b"{day}", name.encode() if "ssl" in path else b"%d" % (began % 10_000))
+                content = FILES[path].replace(
+                    b"{day}", name.encode() if FILES[path] == b"of {day}" else b"%d" % (began % 10_000)
+                )
                 about.size, about.mtime = len(content), OLD if path in OLDER else began
                 about.uid, about.gid, about.mode = 33, 44, 0o640
+                if path == "./etc/hostname":  # mmdebstrap copies the builder's, with its mode
+                    about.mode = 0o755 if name > "m" else 0o600
                 tar.addfile(about, io.BytesIO(content))
             link = tarfile.TarInfo("./etc/ssl/certs/1234abcd.0")
             link.type, link.linkname, link.mtime = tarfile.SYMTYPE, "ssl-cert-snakeoil.pem", began
@@ -111,9 +116,10 @@ def test_what_packages_make_at_random_is_left_to_the_guest(small_tree):
     image, _ = small_tree("one")
     assert debugfs(image, f"cat {FIRST}").splitlines() == [
         "make-ssl-cert generate-default-snakeoil",
+        "rndc-confgen -a -u bind && chmod 640 /etc/bind/rndc.key",
         "pg_createcluster 15 main -- --no-sync",
     ]
-    for folder in ("/etc/ssl/private", "/etc/ssl/certs", "/etc/postgresql/15", "/var/lib/postgresql/15"):
+    for folder in ("/etc/bind", "/etc/ssl/private", "/etc/ssl/certs", "/etc/postgresql/15", "/var/lib/postgresql/15"):
         names = [line.split("/")[5] for line in debugfs(image, f"ls -p {folder}").splitlines() if line]
         assert names == [".", ".."], folder
 
