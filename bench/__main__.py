@@ -1,6 +1,6 @@
 """Speed, memory and exactness, measured in one run and compared inside it: `python -m bench [PART...]`.
 
-Parts: sandboxes, forks, faults, exactness, campaign; without one all. Each replaces its part of
+Parts: sandboxes, forks, faults, exactness, campaign, sealed; without one all. Each replaces its part of
 bench/results/latest.json. `determinism FOLDER`, asked for by itself, repeats sealed runs (bench/determinism.py).
 Figures of different machines, or of the same machine on another day, are not comparable; the ratios of one run are.
 """
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import campaign, determinism, exactness, faults, forks, sandboxes
+from bench import campaign, determinism, exactness, faults, forks, sandboxes, sealed
 from stormcell.machine.host import find_qemu
 from stormcell.spec.home import Home
 from stormcell.template.build import build
@@ -24,7 +24,7 @@ from stormcell.template.store import find
 
 RUNS = int(os.environ.get("BENCH_RUNS", "30"))
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-PARTS = ("sandboxes", "forks", "faults", "exactness", "campaign")
+PARTS = ("sandboxes", "forks", "faults", "exactness", "campaign", "sealed")
 
 
 def main(parts: list[str]) -> int:
@@ -57,6 +57,8 @@ def main(parts: list[str]) -> int:
             record["faults"] = record.get("faults", {}) | faults.measure(template)
         elif part == "campaign":
             record["campaign"] = campaign.measure(template)
+        elif part == "sealed":
+            record["sealed"] = sealed.measure(RUNS)
         else:
             record["exactness"] = exactness.measure(template, RUNS)
         RESULTS.parent.mkdir(exist_ok=True)
