@@ -1,7 +1,8 @@
 """Speed, memory and exactness, measured in one run and compared inside it: `python -m bench [PART...]`.
 
 Parts: sandboxes, forks, faults, exactness, campaign, sealed; without one all. Each replaces its part of
-bench/results/latest.json. `determinism FOLDER`, asked for by itself, repeats sealed runs (bench/determinism.py).
+bench/results/latest.json. By themselves: `determinism FOLDER` repeats sealed runs (bench/determinism.py), `anywhere`
+builds a sealed template three times and replays on an empty home (bench/anywhere.py).
 Figures of different machines, or of the same machine on another day, are not comparable; the ratios of one run are.
 """
 
@@ -16,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import campaign, determinism, exactness, faults, forks, sandboxes, sealed
+from bench import anywhere, campaign, determinism, exactness, faults, forks, sandboxes, sealed
 from stormcell.machine.host import find_qemu
 from stormcell.spec.home import Home
 from stormcell.template.build import build
@@ -25,12 +26,13 @@ from stormcell.template.store import find
 RUNS = int(os.environ.get("BENCH_RUNS", "30"))
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 PARTS = ("sandboxes", "forks", "faults", "exactness", "campaign", "sealed")
+ALONE = {"determinism": determinism.main, "anywhere": anywhere.main}
 
 
 def main(parts: list[str]) -> int:
     """Measure, print, save. Exit code 2 for a part that is none."""
-    if parts[:1] == ["determinism"]:
-        return determinism.main(parts[1:])
+    if parts and parts[0] in ALONE:
+        return ALONE[parts[0]](parts[1:])
     if unknown := set(parts) - set(PARTS):
         sys.stderr.write(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}\n")
         return 2

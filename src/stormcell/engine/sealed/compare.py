@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Difference:
-    """The first event that differs, counted from 0: as it was, and as it is now; None where a log was at its end."""
+    """The first event that differs, counted from 0: as it was, and as it is now; None where a log was at its end.
 
-    event: int
+    `event` is None when the log of the recorded run was not there, only its digest.
+    """
+
+    event: int | None
     was: dict[str, Any] | None
     now: dict[str, Any] | None
 
     @property
     def text(self) -> str:
         """In a sentence."""
+        if self.event is None:
+            return "the events have another digest; the recorded run came without its log, which would tell where"
         if self.was is None or self.now is None:
             missing, there = ("recorded", self.now) if self.was is None else ("new", self.was)
             return f"event {self.event} ({_called(there or {})}) is not in the {missing} run"
@@ -37,6 +43,11 @@ def first_difference(was: bytes, now: bytes) -> Difference | None:
         if one != other:
             return Difference(number, _event(one), _event(other))
     return Difference(len(before), None, None)  # an end of line only
+
+
+def against_digest(was: str, now: bytes) -> Difference | None:
+    """The same for a recorded log of which there is only the sha256 (hex)."""
+    return None if hashlib.sha256(now).hexdigest() == was else Difference(None, None, None)
 
 
 def _event(line: bytes | None) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ from stormcell.engine.folder import RunFolder, read_experiment, read_plan
 from stormcell.engine.load import Loaded, load_mapping
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.bundle import Sealed
-from stormcell.engine.sealed.compare import Difference, first_difference
+from stormcell.engine.sealed.compare import Difference, against_digest, first_difference
 from stormcell.engine.sealed.conduct import SealedConductor, Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.log import SealedLog
@@ -154,10 +154,18 @@ async def replay(
     about = bundle.about(template, recorded.seed).model_copy(update={"drive": recorded.drive})
     async with _beginning(recorded, template, new, home) as start:
         outcome = await perform(new, loaded, plan, start, about, on_event)
-    found = first_difference(read_regular(folder / bundle.EVENTS), read_regular(new.path / bundle.EVENTS))
+    found = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
     if found is None:
         new.discard()
     return Replay(outcome, recorded, found, folder)
+
+
+def _compared(folder: Path, recorded: Sealed, now: bytes) -> Difference | None:
+    try:
+        was = read_regular(folder / bundle.EVENTS)
+    except FileNotFoundError:
+        return against_digest(recorded.events_sha256, now)
+    return first_difference(was, now)
 
 
 @asynccontextmanager

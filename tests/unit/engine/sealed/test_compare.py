@@ -1,11 +1,12 @@
 """Where two event logs part."""
 
+import hashlib
 import json
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormcell.engine.sealed.compare import first_difference
+from stormcell.engine.sealed.compare import against_digest, first_difference
 
 EVENT = st.builds(lambda event, t: {"event": event, "t": t}, st.sampled_from(["probe", "begin"]), st.integers(0, 9))
 LOG = st.lists(EVENT, max_size=6)
@@ -22,7 +23,7 @@ def test_the_first_event_that_differs_is_named(one, other):
         assert found is None
         return
     assert found is not None
-    number = found.event
+    number = found.event or 0
     assert one[:number] == other[:number]
     assert (found.was, found.now) == (
         one[number] if number < len(one) else None,
@@ -60,3 +61,11 @@ def test_a_line_that_is_no_event_is_shown_even_so():
     assert found is not None and found.event == 0
     assert found.was is not None and found.was["event"] == "malformed"
     assert "event 0 (malformed) differs in text" in found.text
+
+
+def test_a_run_that_came_without_its_log_is_compared_by_its_digest():
+    digest = hashlib.sha256(log({"event": "a"})).hexdigest()
+    assert against_digest(digest, log({"event": "a"})) is None
+    other = against_digest(digest, log({"event": "b"}))
+    assert other is not None and other.event is None
+    assert "another digest" in other.text
