@@ -45,6 +45,7 @@ lint: setup-dev
 
 templates: setup
 	@$(BIN)/stormcell template build base examples/orders/template.yaml
+	@$(BIN)/stormcell template build --sealed base
 
 unit: setup-dev
 	$(BIN)/pytest $(WORKERS) tests/unit
