@@ -196,6 +196,8 @@ def _case(one: Failing) -> str:
     said.append(f"faults: {', '.join(case.faults) or 'none'}")
     if case.loads:
         said.append(f"loads: {', '.join(case.loads)}")
+    if case.length < 1:
+        said.append(f"{case.length:.0%} of settle and hold")
     if case.noise:
         last = case.last if case.last is not None else "the end"
         said.append(f"disturbances {case.first} to {last}")

@@ -77,6 +77,7 @@ class Failing:
             "act_at": case.at,
             "faults": list(case.faults),
             "loads": list(case.loads),
+            "length": case.length,
             "noise": {"first": case.first, "last": case.last} if case.noise else None,
             "reasons": [reason.model_dump(mode="json") for reason in self.result.reasons],
             "guest_seconds": round(self.guest_seconds, 6),
@@ -141,7 +142,8 @@ def space_of(loaded: Loaded) -> Space:
     experiment = loaded.experiment
     exploration = experiment.explore or Exploration()
     faults = [item.id for item in loaded.disturbances]
-    space = Space.of(exploration, faults, [load.name for load in experiment.load])
+    lasts = experiment.settle + experiment.hold > 0
+    space = Space.of(exploration, faults, [load.name for load in experiment.load], lasts)
     corners: Iterator[Case] = space.cases(0)
     for _ in range(2 if space.dimensions else 0):
         variant(loaded, space, next(corners))  # what is not valid is told before anything starts

@@ -1,4 +1,4 @@
-"""A failing case becomes a smaller one that fails in the same way: fewer faults, loads, weaker, later. Pure.
+"""A failing case becomes a smaller one that fails alike: fewer faults and loads, weaker, later, shorter. Pure.
 
 `shrink` asks; who carries it out answers. A step is kept only when its run failed for the same reason; so what is left
 is a case that failed itself, not a guess. Greedy: one kind of step after the other, until none helps.
@@ -42,6 +42,8 @@ def shrink(space: Space, failing: Case) -> Asking:
         for dimension in space.dimensions:
             case = yield from _weaker(case, dimension.name, len(dimension.values))
         case = yield from _later(space, case)
+        if space.lasts:
+            case = yield from _shorter(case)
         if case == before:
             return case
 
@@ -118,6 +120,15 @@ def _later(space: Space, case: Case) -> Asking:
         return one.but(at=round(at, 3))
 
     return (yield from _halved(case, end, case.at, moved, "the act later", LEAST_S))
+
+
+def _shorter(case: Case) -> Asking:
+    """`settle` and `hold`, and with them the time that the loads have."""
+    if case.length <= 0:
+        return case
+    if (yield Step(case.but(length=0.0), "without any settling and holding")):
+        return case.but(length=0.0)
+    return (yield from _halved(case, 0.0, case.length, lambda one, at: one.but(length=at), "shorter", 1 / 2**HALVES))
 
 
 def _halved(case: Case, good: float, bad: float, moved: Mover, text: str, least: float) -> Asking:

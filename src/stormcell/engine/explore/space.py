@@ -51,13 +51,17 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Case:
-    """What one run is. `places` are those of the dimensions; `first` and `last` bound the schedule noise."""
+    """What one run is. `places` are those of the dimensions; `first` and `last` bound the schedule noise.
+
+    `length` is the share of the experiment's `settle` and `hold`, during which its loads go on.
+    """
 
     seed: int
     places: tuple[tuple[str, float], ...] = ()
     at: float = 0.0
     faults: tuple[str, ...] = ()
     loads: tuple[str, ...] = ()
+    length: float = 1.0
     noise: bool = False
     first: int = 0
     last: int | None = None
@@ -84,9 +88,11 @@ class Space:
     faults: tuple[str, ...]
     loads: tuple[str, ...]
     noise_gap: float | None = None
+    lasts: bool = False
+    """Whether there is a `settle` or a `hold` that could be shorter."""
 
     @classmethod
-    def of(cls, exploration: Exploration, faults: Sequence[str], loads: Sequence[str]) -> Space:
+    def of(cls, exploration: Exploration, faults: Sequence[str], loads: Sequence[str], lasts: bool = False) -> Space:
         """From what the experiment says."""
         dimensions = []
         for path, values in exploration.vary.items():
@@ -97,7 +103,7 @@ class Space:
         when = exploration.when
         window = (when.start, when.to) if when else None
         noise = exploration.noise
-        return cls(tuple(dimensions), window, tuple(faults), tuple(loads), noise.gap if noise else None)
+        return cls(tuple(dimensions), window, tuple(faults), tuple(loads), noise.gap if noise else None, lasts)
 
     def values(self, case: Case) -> dict[str, Any]:
         """By the path of each dimension."""

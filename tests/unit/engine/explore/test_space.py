@@ -87,6 +87,12 @@ def test_what_does_not_matter_goes():
     assert found.at > 4.8
 
 
+@pytest.mark.parametrize(("limit", "most"), [(0.0, 0.0), (0.4, 0.44), (1.0, 1.0)])
+def test_what_lasts_is_shortened(limit, most):
+    where = Space((), None, ("late",), (), lasts=True)
+    assert limit <= smallest(lambda case: case.length >= limit, Case(1, faults=("late",)), where).length <= most
+
+
 @given(st.integers(0, 4000), st.integers(1, 60))
 def test_the_disturbances_that_matter_are_found(start, length):
     def fails(case):
