@@ -39,10 +39,10 @@ def compile_instant(loaded: Loaded, *, digest: str, seed: int) -> Plan:
 def variant(loaded: Loaded, space: Space, case: Case) -> Loaded:
     """The experiment of a case. Raises SpecError for values that no experiment may have, BadPath."""
     data: dict[str, Any] = loaded.experiment.model_dump(mode="json", by_alias=True, exclude_none=True)
-    for path, value in space.values(case).items():
-        data = with_value(data, resolve(data, path, ("explore", "vary", path)), value)
     for key in ("settle", "hold"):
         data[key] = duration_text(round(getattr(loaded.experiment, key) * case.length, 3))
+    for path, value in space.values(case).items():
+        data = with_value(data, resolve(data, path, ("explore", "vary", path)), value)
     if "faults" in data:
         data["faults"] = {name: fault for name, fault in data["faults"].items() if name in case.faults}
     for key in ("fault", "faults"):

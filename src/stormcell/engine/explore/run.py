@@ -22,6 +22,8 @@ from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.refusals import check_sealed
 from stormcell.engine.sealed.run import SealedOutcome, perform
 from stormcell.judge.verdict import judge
+from stormcell.spec.errors import SpecError
+from stormcell.spec.expansion import BadPath
 from stormcell.spec.exploration import Exploration
 from stormcell.spec.home import Home
 from stormcell.spec.verdict import Result, Verdict
@@ -146,7 +148,15 @@ def space_of(loaded: Loaded) -> Space:
     space = Space.of(exploration, faults, [load.name for load in experiment.load], lasts)
     corners: Iterator[Case] = space.cases(0)
     for _ in range(2 if space.dimensions else 0):
-        variant(loaded, space, next(corners))  # what is not valid is told before anything starts
+        try:
+            variant(loaded, space, next(corners))  # what is not valid is told before anything starts
+        except (BadPath, SpecError) as error:
+            raise SpecError(
+                f"explore.vary: {error.what if isinstance(error, SpecError) else error}",
+                where=loaded.source,
+                rule="a path leads to a field of the experiment, and every value makes a valid experiment",
+                remedy="write for example vary: {fault.delay: {from: 10ms, to: 1s}}",
+            ) from error
     return space
 
 

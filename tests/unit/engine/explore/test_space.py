@@ -5,8 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stormcell.engine.explore.coverage import Tried, coverage
+from stormcell.engine.explore.plans import compile_case, variant
+from stormcell.engine.explore.run import space_of
 from stormcell.engine.explore.shrink import shrink
 from stormcell.engine.explore.space import Case, Space
+from stormcell.engine.load import load_mapping
+from stormcell.spec.errors import SpecError
 from stormcell.spec.exploration import Exploration
 from stormcell.spec.verdict import Verdict
 
@@ -135,3 +139,44 @@ def test_void_runs_cover_nothing_and_a_failure_leaves_no_bound():
     found = coverage(space(), tried(Verdict.SURVIVED, Verdict.FAILED))
     assert found.bound is None and found.dimensions[1].failed == 1
     assert found.counts == {"survived": 1, "failed": 1, "void": 0, "unknown": 0}
+
+
+RACE = {
+    "name": "x",
+    "template": "base",
+    "load": [{"name": "work", "run": "true"}],
+    "steady_state": [{"name": "a", "command": {"run": "true"}, "expect": {"exit_code": 0}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("vary", "told"),
+    [
+        ({"setle": ["1s", "2s"]}, "unknown field 'setle'; did you mean 'settle'?"),
+        ({"load.nope.run": ["a", "b"]}, "there is no 'nope'; known: work"),
+        ({"settle": ["1s", "x"]}, "x"),
+    ],
+)
+def test_what_cannot_be_varied_is_told_before_anything_starts(vary, told):
+    loaded = load_mapping({**RACE, "explore": {"schedules": True, "vary": vary}})
+    with pytest.raises(SpecError) as caught:
+        space_of(loaded)
+    assert told in str(caught.value) and "explore.vary" in str(caught.value)
+
+
+def test_a_case_is_an_experiment_with_its_own_plan():
+    fields = {"settle": "2s", "fault": {"kind": "net.delay", "device": "lo", "delay": "1s"}}
+    loaded = load_mapping({**RACE, **fields, "explore": {"schedules": True, "vary": {"fault.delay": ["1s", "2s"]}}})
+    where = space_of(loaded)
+    case = list(itertools.islice(where.cases(4), 2))[1].but(at=1.5, loads=(), length=0.5)
+    one = variant(loaded, where, case)
+    plan = compile_case(one, where, case, digest="")
+    assert one.experiment.settle == 1.0 and one.disturbances[0].fault.params()["delay"] == "2s"
+    names = [step.id for step in plan.steps]
+    assert names[:3] == ["noise", "drop.work", "moment"] and "quiet" in names and "unload.work" not in names
+    assert plan.seed == 5 and plan.sealed and plan.role == "branch"
+    bare = variant(loaded, where, case.but(faults=()))
+    assert [s.id for s in compile_case(bare, where, case, digest="").steps if s.phase in ("fault", "undo")] == [
+        "act",
+        "undo",
+    ]
