@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from stormcell.engine.campaigns.api import run_campaign as run_campaign
     from stormcell.engine.campaigns.api import run_campaign_async as run_campaign_async
     from stormcell.engine.chaos import chaos as chaos
+    from stormcell.engine.sealed.api import SealedOutcome as SealedOutcome
+    from stormcell.engine.sealed.api import replay as replay
+    from stormcell.engine.sealed.api import replay_async as replay_async
+    from stormcell.engine.sealed.api import run_sealed as run_sealed
+    from stormcell.engine.sealed.api import run_sealed_async as run_sealed_async
     from stormcell.sandbox.api import AsyncPool as AsyncPool
     from stormcell.sandbox.api import AsyncSandbox as AsyncSandbox
     from stormcell.sandbox.api import Pool as Pool
@@ -35,19 +40,24 @@ _PUBLIC = {
     "Outcome": "stormcell.engine.api",
     "Pool": "stormcell.sandbox.api",
     "Sandbox": "stormcell.sandbox.api",
+    "SealedOutcome": "stormcell.engine.sealed.api",
     "Verdict": "stormcell.spec.verdict",
     "chaos": "stormcell.engine.chaos",
+    "replay": "stormcell.engine.sealed.api",
+    "replay_async": "stormcell.engine.sealed.api",
     "resume_campaign": "stormcell.engine.campaigns.api",
     "resume_campaign_async": "stormcell.engine.campaigns.api",
     "run": "stormcell.engine.api",
     "run_async": "stormcell.engine.api",
     "run_campaign": "stormcell.engine.campaigns.api",
     "run_campaign_async": "stormcell.engine.campaigns.api",
+    "run_sealed": "stormcell.engine.sealed.api",
+    "run_sealed_async": "stormcell.engine.sealed.api",
 }
 __all__ = [
-    "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "Verdict",
-    "__version__", "chaos", "resume_campaign", "resume_campaign_async", "run", "run_async", "run_campaign",
-    "run_campaign_async",
+    "AsyncPool", "AsyncSandbox", "CampaignOutcome", "Experiment", "Outcome", "Pool", "Sandbox", "SealedOutcome",
+    "Verdict", "__version__", "chaos", "replay", "replay_async", "resume_campaign", "resume_campaign_async", "run",
+    "run_async", "run_campaign", "run_campaign_async", "run_sealed", "run_sealed_async",
 ]  # fmt: skip
 
 

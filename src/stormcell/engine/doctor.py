@@ -16,13 +16,16 @@ from typing import Any
 from stormcell.machine.accel import DEADLINE_S, choose, forced, refused_at_once, remembered
 from stormcell.machine.argv import SANDBOX
 from stormcell.machine.host import find_qemu, tool
-from stormcell.machine.kernel import ensure_kernel
+from stormcell.machine.initramfs import SEALED
+from stormcell.machine.kernel import Kernel, dependencies, ensure_kernel
 from stormcell.spec.errors import StormcellError
 from stormcell.spec.home import Home
 
 DISK_GIB = 6
 """Room for a kernel, one image, one template and a few sandboxes; measured: the orders template takes about 2.5 GiB."""
 MEMORY_MIB = 1024
+SEALED_GIB = 2
+"""Room for a sealed template and an instant of it; measured: 0.5 GiB each of the base template, 1 GiB of orders'."""
 
 TOOLS = (
     ("qemu-img", "qemu-utils", "makes disk overlays"),
@@ -171,14 +174,44 @@ def _memory() -> Requirement:
     )
 
 
+def _sealed(home: Home, kernel: Kernel | None) -> Requirement:
+    """What `run --sealed` needs beyond the rest; the first thing that is missing."""
+    name = "sealed runs"
+    try:
+        asked = [str(find_qemu().path), "-accel", "help"]
+        known = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False).stdout.split()
+        setpriv = [str(tool("setpriv", "util-linux")), "--pdeathsig", "KILL", "true"]
+        done = subprocess.run(setpriv, capture_output=True, text=True, timeout=30, check=False)
+    except (StormcellError, OSError, subprocess.SubprocessError) as error:
+        remedy = error.remedy if isinstance(error, StormcellError) else ""
+        return Requirement(name, False, str(error).splitlines()[0], remedy or "install qemu-system-x86 and util-linux")
+    if "tcg" not in known:
+        return Requirement(name, False, "QEMU cannot emulate (no tcg)", "install Debian's qemu-system-x86")
+    if done.returncode != 0:
+        why = f"setpriv cannot tie QEMU's life to ours: {done.stderr.strip()[:200]}"
+        return Requirement(name, False, why, "install util-linux 2.33 or newer")
+    if kernel is None:
+        return Requirement(name, False, "cannot be told without a guest kernel", "see the line of the guest kernel")
+    here = {Path(path).name.split(".")[0].replace("-", "_") for path in dependencies(kernel.modules)}
+    if missing := [module for module in SEALED if module not in here]:
+        why = f"the guest's kernel {kernel.release} has no module {' and no '.join(missing)}"
+        return Requirement(name, False, why, "use Debian's linux-image-amd64 for the guest")
+    free = shutil.disk_usage(_existing(home.cache)).free / 2**30
+    if free < SEALED_GIB:
+        return Requirement(name, False, f"{free:.1f} GiB are free, {SEALED_GIB} are wanted", "make room")
+    return Requirement(name, True, f"QEMU emulates, setpriv works, the guest has {' and '.join(SEALED)}, there is room")
+
+
 def _acceleration(home: Home, say: Callable[[str], None]) -> Iterator[Requirement]:
     try:
         kernel = ensure_kernel(home, say)
     except StormcellError as error:
         yield Requirement("guest kernel", False, error.what, error.remedy or "check the apt sources of this machine")
         yield Requirement("acceleration", False, "cannot be tried without a guest kernel")
+        yield _sealed(home, None)
         return
     yield Requirement("guest kernel", True, f"Debian's {kernel.release}")
+    yield _sealed(home, kernel)
     try:
         if not (forced() or refused_at_once() or remembered(home, kernel)):
             say(f"starting a tiny guest to decide acceleration (at most {DEADLINE_S:g} s)")

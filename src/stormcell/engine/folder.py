@@ -139,11 +139,17 @@ def _read(path: Path, read: Callable[[Any], T]) -> T:
         raise SpecError(
             f"this is no run's folder: {path.name} cannot be read ({error.strerror})",
             where=str(path.parent),
+            rule="a run's folder has plan.json, spec.json and events.jsonl",
             remedy="give the folder that `stormcell run` named at its end",
         ) from error
     except (ValueError, ValidationError, AttributeError, TypeError, RecursionError) as error:
         first = str(error).splitlines()[0]
-        raise SpecError(f"{path.name} is damaged ({first})", where=str(path)) from error
+        raise SpecError(
+            f"{path.name} is damaged ({first})",
+            where=str(path),
+            rule="a run is judged and repeated from the files that it wrote, as it wrote them",
+            remedy="take the folder from where it was kept, or run the experiment again",
+        ) from error
 
 
 @contextmanager

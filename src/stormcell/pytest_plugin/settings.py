@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 MARK = (
-    "stormcell(template, ttl, open_ports, raw, setup, fault, faults, on, experiment, seed, verdict, void): "
+    "stormcell(template, ttl, open_ports, raw, setup, fault, faults, on, experiment, seed, sealed, verdict, void): "
     "the machine of a test, faults around it, or an experiment that must survive"
 )
 VOID = ("fail", "skip")
@@ -29,6 +29,7 @@ _WANTED: Mapping[str, tuple[tuple[type, ...], str]] = {
     "on": ((str,), "the name of the fixture whose machine the fault is for"),
     "experiment": ((str, Path), "an experiment's file, relative to the test's"),
     "seed": ((int,), "a whole number"),
+    "sealed": ((bool,), "True or False, of an experiment"),
     "verdict": ((str, list, tuple), f"one or several of {', '.join(VERDICTS)}"),
     "void": ((str,), " or ".join(VOID)),
 }
@@ -122,6 +123,8 @@ def check(item: pytest.Item) -> None:
     marks = Marks.of(item)
     if "ttl" in marks.words:
         marks.ttl()
+    if marks.words.get("sealed") and marks.experiment is None:
+        raise _wrong(item, "'sealed' is about an experiment; name its file with 'experiment'")
     if marks.experiment is None and not marks.faults:
         return
     from unittest import TestCase

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from stormcell.engine.api import Outcome, run
 from stormcell.engine.chaos import chaos
+from stormcell.engine.sealed.api import run_sealed
 from stormcell.pytest_plugin.machines import MACHINES, Kept, pool_of
 from stormcell.pytest_plugin.room import Room
 from stormcell.pytest_plugin.settings import Marks, beside, patience, ready_ahead
@@ -128,7 +129,8 @@ def outcome_of(item: pytest.Item) -> Outcome:
             )
         path = Path(os.path.relpath(item.path.parent / marks.experiment))
         with _room(item.config).promised():
-            item.stash[_OUTCOME] = run(
+            perform: Callable[..., Outcome] = run_sealed if marks.words.get("sealed") else run
+            item.stash[_OUTCOME] = perform(
                 path, seed=int(marks.words.get("seed", 0)), on_build=lambda progress: _building(item.config, progress)
             )
     return item.stash[_OUTCOME]

@@ -148,7 +148,11 @@ def _layout(recipe: Recipe) -> Layout:
             rule="a sealed machine has one: with more, who runs first would not be the guest's alone to decide",
             remedy="give the template `vcpus: 1`, or run live",
         )
-    return Layout(recipe.memory, recipe.disk.size)
+    try:
+        return Layout(recipe.memory, recipe.disk.size)
+    except SpecError as error:
+        place = str(recipe.source or recipe.name)
+        raise SpecError(error.what, where=place, rule=error.rule, remedy=error.remedy) from error
 
 
 async def _build(inputs: Inputs, layout: Layout, initrd: Path, final: Path, home: Home, say: Say, began: float) -> None:

@@ -24,6 +24,17 @@ def pytester(pytester, monkeypatch):
     return pytester
 
 
+def test_sealed_is_about_an_experiment(pytester):
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.stormcell(sealed=True, template="base")
+        def test_nothing(): pass
+    """)
+    done = pytester.runpytest_inprocess(*PLUGIN)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*'sealed' is about an experiment*"])
+
+
 def test_the_entry_point_names_it():
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]
     module = import_module(points["stormcell"])

@@ -114,7 +114,7 @@ def read(folder: Path) -> Sealed:
     try:
         return Sealed.model_validate(found)
     except ValidationError as error:
-        raise _damaged(folder / SEALED, error) from error
+        raise damaged(folder / SEALED, error) from error
 
 
 def known(folder: Path) -> Sealed | None:
@@ -132,7 +132,7 @@ def read_recipe(folder: Path) -> tuple[Recipe, dict[str, bytes]]:
         contents = {str(path): base64.b64decode(text, validate=True) for path, text in found["contents"].items()}
         return Recipe.model_validate(found["recipe"]), contents
     except (KeyError, AttributeError, TypeError, ValueError) as error:
-        raise _damaged(folder / RECIPE, error) from error
+        raise damaged(folder / RECIPE, error) from error
 
 
 def _json(folder: Path, name: str) -> Mapping[str, Any]:
@@ -146,13 +146,14 @@ def _json(folder: Path, name: str) -> Mapping[str, Any]:
             remedy="give the folder that `stormcell run --sealed` named at its end",
         ) from error
     except (ValueError, RecursionError) as error:
-        raise _damaged(folder / name, error) from error
+        raise damaged(folder / name, error) from error
     if not isinstance(found, dict):
-        raise _damaged(folder / name, TypeError("it is no object"))
+        raise damaged(folder / name, TypeError("it is no object"))
     return found
 
 
-def _damaged(path: Path, error: Exception) -> SpecError:
+def damaged(path: Path, error: Exception) -> SpecError:
+    """Of a file of such a folder that does not say what it should."""
     first = error.errors()[0] if isinstance(error, ValidationError) else None
     why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else f"{type(error).__name__}: {error}"
     return SpecError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from stormcell.engine.load import Loaded
 from stormcell.faults.machine_crash import MachineCrash
+from stormcell.machine.sealed.layout import Layout
 from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.fault import Fault
@@ -57,6 +58,10 @@ def refusals(loaded: Loaded) -> Iterator[Refusal]:
     if loaded.recipe.vcpus != 1:
         what = f"the template has {loaded.recipe.vcpus} processors, and a sealed machine has one"
         yield Refusal("template", what, "give the template `vcpus: 1`")
+    try:
+        Layout(loaded.recipe.memory, loaded.recipe.disk.size)
+    except SpecError as error:
+        yield Refusal("template", f"{error.what}: {error.rule}", error.remedy)
 
 
 def _probes(experiment: Experiment) -> Iterator[Refusal]:

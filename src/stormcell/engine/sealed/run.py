@@ -147,12 +147,13 @@ async def replay(
     home = home or Home.current()
     recorded = bundle.read(folder)
     loaded, plan = recorded_run(folder, home)
+    drive = _drive(folder, recorded)
     template = await recorded_template(folder, recorded, home, on_build)
     new = RunFolder.create(private_folder(home.runs), f"replay-{plan.experiment}")
     for name in (bundle.RECIPE, "spec.json", "plan.json"):
         await asyncio.to_thread(shutil.copyfile, folder / name, new.path / name)
     about = bundle.about(template, recorded.seed).model_copy(update={"drive": recorded.drive})
-    async with _beginning(recorded, template, new, home) as start:
+    async with _beginning(drive, template, new, home) as start:
         outcome = await perform(new, loaded, plan, start, about, on_event)
     found = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
     if found is None:
@@ -168,16 +169,25 @@ def _compared(folder: Path, recorded: Sealed, now: bytes) -> Difference | None:
     return first_difference(was, now)
 
 
-@asynccontextmanager
-async def _beginning(recorded: Sealed, template: SealedTemplate, new: RunFolder, home: Home) -> AsyncIterator[Start]:
-    """Where the recorded run began: the template, or an instant that is driven to again."""
+def _drive(folder: Path, recorded: Sealed) -> tuple[Plan, int] | None:
+    """To the instant that it went on from, and the seed of that. Raises SpecError."""
     if recorded.drive is None:
+        return None
+    try:
+        return Plan.model_validate(recorded.drive["plan"]), int(recorded.drive["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise bundle.damaged(folder / bundle.SEALED, error) from error
+
+
+@asynccontextmanager
+async def _beginning(
+    drive: tuple[Plan, int] | None, template: SealedTemplate, new: RunFolder, home: Home
+) -> AsyncIterator[Start]:
+    """Where the recorded run began: the template, or an instant that is driven to again."""
+    if drive is None:
         yield Start(template.spec("sealed"), template.state)
         return
-    try:
-        plan, seed = Plan.model_validate(recorded.drive["plan"]), int(recorded.drive["seed"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise SpecError(f"{bundle.SEALED} is damaged ({error})", where=str(new.path)) from error
+    plan, seed = drive
     async with Instant(plan, template, new.below("drive"), home=home, seed=seed) as instant:
         if not instant.there:
             raise OutcomeUnknown("the machine did not come to the instant at which the run began")

@@ -46,6 +46,7 @@ def test_what_can_be_done_is_not_refused():
             "faults.one", "net.loss acts on eth0", "device: lo",
         ),
         ({"recipe": {"vcpus": 2}}, "template", "2 processors", "vcpus: 1"),
+        ({"recipe": {"memory": 8 << 30}}, "template", "8192 MiB of memory: it is an even number", "another `memory`"),
         (
             {"fault": None, "moment": {"after": "1s"}, "branches": {"b": {"fault": LATE}}},
             "branches", "branches are not sealed", "stormcell explore",
