@@ -1,12 +1,16 @@
 """`stormcell run --sealed` and `--replay` as a user runs them, each in a process of its own."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.stormcell_command import json_of, stormcell
+from tests.e2e.stormcell_command import COMMAND, json_of, stormcell
 
 QUICK = """\
 name: quick
@@ -33,6 +37,10 @@ def test_a_sealed_run_is_repeated_from_its_folder_wherever_that_is(home, file, t
     sealed = result["sealed"]
     assert (result["verdict"], sealed["seed"]) == ("survived", 9)
     assert sealed["guest_seconds"] > 0.5 and sealed["host_seconds"] > 0
+    judged = json_of(stormcell("judge", result["folder"], "--json", home=home))
+    assert judged["same_as_saved"] is True and judged["sealed"] == sealed and judged["instruction_time"] is True
+    listed = json_of(stormcell("template", "list", "--json", home=home))
+    assert sealed["snapshot"] in [item["snapshot"] for item in listed if item["sealed"]]
     folder = tmp_path / "elsewhere"
     shutil.copytree(result["folder"], folder)
     file.unlink()
@@ -73,3 +81,23 @@ def test_what_is_no_sealed_runs_folder_is_refused(home, tmp_path):
     done = stormcell("run", "--replay", tmp_path, home=home)
     assert done.returncode == 2
     assert "no folder of a sealed run" in done.stderr
+
+
+def test_what_a_killed_sealed_run_left_is_found_by_gc(home, file):
+    def found():
+        return [item for item in json_of(stormcell("gc", "--json", home=home)) if item["kind"] == "sealed machine"]
+
+    environment = {**os.environ, "STORMCELL_HOME": str(home)}
+    running = subprocess.Popen([COMMAND, "run", "--sealed", file], env=environment, stderr=subprocess.DEVNULL)
+    runs = home / "state" / "runs"
+    deadline = time.monotonic() + 300
+    while not list(runs.glob("*/.machine-*/pid")) and time.monotonic() < deadline:
+        assert running.poll() is None
+        time.sleep(0.02)
+    running.send_signal(signal.SIGSTOP)  # alive, and the run does not end meanwhile
+    assert found() == []
+    running.kill()
+    running.wait()
+    (left,) = found()
+    assert left["gone"] is True and str(runs) in left["path"]
+    assert not list(runs.glob("*/.machine-*")) and found() == []
