@@ -116,7 +116,7 @@ def connects(port: int) -> bool:
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < deadline, f"{what} did not come up"
         time.sleep(0.1)
