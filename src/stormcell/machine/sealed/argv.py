@@ -66,7 +66,9 @@ def sealed_argv(qemu: Path, spec: SealedSpec, ends: Ends, pipes: Path, *, incomi
         # the kernel takes notice of persistent memory where it looks for PCI resources (e820__reserve_resources_late)
         "-M", "microvm,rtc=on,pcie=on,memory-backend=mem",
         "-accel", "tcg,thread=single",
-        "-icount", f"shift={SHIFT},sleep={sleep}",
+        # recorded into nothing: then QEMU's main loop and its processor thread take turns. Else the main loop may set
+        # the clock of an idle guest forward while its last instructions are still to be counted, now and then
+        "-icount", f"shift={SHIFT},sleep={sleep},rr=record,rrfile=/dev/null",
         "-seed", "1",
         "-rtc", f"base={datetime.fromtimestamp(spec.epoch, UTC):%Y-%m-%dT%H:%M:%S},clock=vm",
         "-cpu", CPU,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import struct
@@ -37,10 +38,11 @@ from stormcell.machine.events import end_reason
 from stormcell.machine.machine import Machine
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.pages import region
+from stormcell.machine.qmp import Monitor
 from stormcell.machine.sealed.argv import CONSOLE_NAME, SealedSpec, sealed_argv
 from stormcell.machine.sealed.gates import Gates
 from stormcell.machine.sealed.state import settle
-from stormcell.spec.errors import GuestProtocolError, HostError, MachineDied, MachineError
+from stormcell.spec.errors import GuestProtocolError, HostError, MachineDied, MachineError, StormcellError
 from stormcell.spec.home import private_folder
 
 DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -211,7 +213,8 @@ class SealedMachine(Machine):
         if at is not None:
             gates.open(at)
         else:
-            await self._running().execute("cont")
+            # not awaited: the guest may stand at its gate, and QEMU with it, before QEMU has answered
+            self._going = asyncio.create_task(self._cont(self._running()))
 
     async def stop(self, seconds: float = 60.0) -> None:
         """Of a guest that stands at a gate: have QEMU stop it as a whole, so that it can be talked to and saved.
@@ -223,6 +226,11 @@ class SealedMachine(Machine):
         if not halt.stopped:
             raise MachineError("the sealed machine did not stop", where=str(self.folder))
 
+    @staticmethod
+    async def _cont(monitor: Monitor) -> None:
+        with contextlib.suppress(StormcellError):
+            await monitor.execute("cont", timeout=7 * 24 * 3600.0)
+
     def _why(self) -> str:
         return self._reason or self._qemu_words()
 
@@ -231,7 +239,8 @@ class SealedMachine(Machine):
 
         Raises MachineError, HostError.
         """
-        await self._write_state(state)
+        # a machine that records is not migrated; this saves the same sections
+        await self._running().execute("xen-save-devices-state", {"filename": str(state), "live": False})
         with writing("the device state cannot be written", state):
             settle(state, tsc_of(self._get(STATUS, PAGE)))
 
