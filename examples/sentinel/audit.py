@@ -17,15 +17,14 @@ BOXES = {"a": "10.77.0.1", "b": "10.77.0.2", "c": "10.77.0.3"}
 REDIS, SENTINEL = 6379, 26379
 GROUP = "mymaster"
 KEPT, LOGS = Path("/var/lib/clients"), Path("/var/log/redis")
-EVENTS = (
-    "sdown",
-    "odown",
-    "elected-leader",
-    "promoted-slave",
-    "slave-reconf-done",
-    "switch-master",
-    "convert-to-slave",
-)
+EVENTS = {
+    "+odown",
+    "+elected-leader",
+    "+promoted-slave",
+    "+slave-reconf-done",
+    "+switch-master",
+    "+convert-to-slave",
+}
 PATIENCE = 0.5
 
 
