@@ -33,7 +33,7 @@ def busy(count: int) -> Iterator[None]:
 
 @contextmanager
 def hostile() -> Iterator[None]:
-    """While it lasts, every QEMU below this process is disturbed at random: nothing else on the host is."""
+    """While it lasts, every QEMU below this process and who made it are disturbed at random: nothing else is."""
     over = threading.Event()
     thread = threading.Thread(target=_disturb, args=(over,), daemon=True)
     thread.start()
@@ -76,12 +76,13 @@ def _stopped(pid: int, seconds: float, over: threading.Event) -> None:
 
 
 def _machines() -> list[int]:
-    found, todo = [], [os.getpid()]
+    """Every QEMU below this process, and who made it."""
+    found, todo = [], [(os.getpid(), 0)]
     while todo:
-        pid = todo.pop()
+        pid, parent = todo.pop()
         with contextlib.suppress(OSError):
             for task in Path(f"/proc/{pid}/task").iterdir():
-                todo += [int(word) for word in (task / "children").read_text().split()]
+                todo += [(int(word), pid) for word in (task / "children").read_text().split()]
             if Path(f"/proc/{pid}/comm").read_text().startswith(PROGRAM):
-                found.append(pid)
+                found += [pid, *({parent} - {os.getpid()})]
     return found
