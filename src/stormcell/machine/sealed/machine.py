@@ -76,6 +76,8 @@ class SealedMachine(Machine):
         self._orders = 0
         self._read = 0
         self._down = ""
+        self._asked = False
+        """Whether it was told to have QEMU stop it."""
 
     @classmethod
     async def boot(cls, spec: SealedSpec, folder: Path) -> Self:
@@ -120,8 +122,8 @@ class SealedMachine(Machine):
         return machine
 
     def _on_event(self, event: dict[str, Any]) -> None:
-        """A stop of the guest's looks like a panic, and is none of its ends; at its end QEMU stops, and is kept."""
-        if event.get("event") == "SHUTDOWN":
+        """A stop that was asked for looks like a panic, and is no end; at an end QEMU stops, and is kept."""
+        if _ends(event) and not (self._asked and event["event"] == "GUEST_PANICKED"):
             self._down = end_reason(event) or "shutdown"
         self._log.add(event)
 
@@ -165,7 +167,7 @@ class SealedMachine(Machine):
 
     async def go_down(self, seconds: float) -> dict[str, Any]:
         """Let it run to the end that it was told of: the event that QEMU reports. Raises as `go` does."""
-        ended = self._log.expect(lambda event: event.get("event") == "SHUTDOWN")
+        ended = self._log.expect(_ends)
         try:
             await self._go(seconds)
             if not ended.done():
@@ -222,7 +224,11 @@ class SealedMachine(Machine):
         It goes on from there with `go`, which takes an order that is given meanwhile. Raises as `go` does.
         """
         self._put(PASSING, struct.pack("<Q", STOP))
-        halt = await self.go(seconds)
+        self._asked = True
+        try:
+            halt = await self.go(seconds)
+        finally:
+            self._asked = False
         if not halt.stopped:
             raise MachineError("the sealed machine did not stop", where=str(self.folder))
 
@@ -296,3 +302,8 @@ class SealedMachine(Machine):
         if self._gates is not None:
             self._gates.close()
         await super().close()
+
+
+def _ends(event: dict[str, Any]) -> bool:
+    """A guest with a driver for it tells of its own panics through the panic device."""
+    return event.get("event") in ("SHUTDOWN", "GUEST_PANICKED")
