@@ -73,13 +73,17 @@ def run(
     from stormcell.cli.campaign import Asked, campaigns_of
     from stormcell.cli.results import markdown_table, show_results
 
-    travel.check(replayed)
-    if replayed is not None:
+    travel.check(replayed, as_json)
+    if replayed is not None or travel.begun:
         from stormcell.cli.replay import replay_run
 
         if files or resume or branches or sealed or dry_run or repeat > 1 or report_to is not None:
-            raise click.UsageError("--replay FOLDER stands alone: the folder says all that is to be done")
-        sys.exit(travel.run(replayed, as_json) if travel.stop_at else replay_run(replayed, as_json))
+            option = "--replay FOLDER" if replayed is not None else "--from NAME"
+            raise click.UsageError(f"{option} stands alone: it says all that is to be done")
+        if replayed is not None and not travel.begun:
+            sys.exit(replay_run(replayed, as_json))
+        given = click.get_current_context().get_parameter_source("seed") is not click.core.ParameterSource.DEFAULT
+        sys.exit(travel.run(replayed, runs=runs, seed=seed if given else None, as_json=as_json))
     asked = Asked(seed, repeat, jobs, fail_fast, retry_unknown, runs, dry_run, markdown, as_json)
     if bool(files) == bool(resume):
         raise click.UsageError("FILES to run, or --resume FOLDER: one of them is needed")

@@ -1,27 +1,31 @@
-"""`stormcell run --replay FOLDER --stop-at PLACE`: a sealed run up to one place in it, and what is done there."""
+"""The options of `stormcell run` for one moment of a sealed run: where it is, and what is done there."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from stormcell.cli.output import emit_json, safe, say
-
-if TYPE_CHECKING:
-    from stormcell.engine.sealed.stopped import Stopped
+from stormcell.cli.output import say
 
 OPTIONS = (
     click.option("--stop-at", metavar="PLACE", help="With --replay: stop at this time (12.5s) or event (event:31)."),
-    click.option("--shell", is_flag=True, help="With --stop-at: a shell in a live copy of the machine there."),
-    click.option("--command", "-c", metavar="TEXT", help="With --stop-at: run this there, and end with its exit code."),
-)
+    click.option("--from", "kept", metavar="NAME", help="At the moment that --snapshot NAME has kept."),
+    click.option("--shell", is_flag=True, help="There: a shell in a live copy of the machine."),
+    click.option("--command", "-c", metavar="TEXT", help="There: run this, and end with its exit code."),
+    click.option(
+        "--with", "with_file", type=click.Path(path_type=Path), metavar="FILE",
+        help="There: go on with the faults and probes of this file, as a sealed run of its own.",
+    ),
+    click.option("--fault", metavar="FAULT", help="The same for one: 'kind=net.loss,device=lo,loss=30%'."),
+    click.option("--keep-fault", is_flag=True, help="With --with or --fault: what is in force there stays in force."),
+    click.option("--snapshot", metavar="NAME", help="There: keep the machine under this name."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,69 +33,69 @@ class Travel:
     """What of it was asked for."""
 
     stop_at: str | None = None
+    kept: str | None = None
     shell: bool = False
     command: str | None = None
+    with_file: Path | None = None
+    fault: str | None = None
+    keep_fault: bool = False
+    snapshot: str | None = None
 
-    def check(self, replayed: Path | None) -> None:
-        """Raises click.UsageError, SpecError."""
+    @property
+    def begun(self) -> bool:
+        """Whether a moment was named."""
+        return self.stop_at is not None or self.kept is not None
+
+    @property
+    def other(self) -> bool:
+        """Whether another fault was asked for."""
+        return self.with_file is not None or self.fault is not None
+
+    def check(self, replayed: Path | None, as_json: bool) -> None:
+        """Raises click.UsageError, SpecError: nothing was started."""
         from stormcell.engine.sealed.places import parse_place
+        from stormcell.sandbox.snapshots import checked_name
 
-        asked = self.shell or self.command is not None
-        if self.stop_at is None and asked:
+        asked = {
+            "--shell": self.shell,
+            "--command TEXT": self.command is not None,
+            "--with FILE": self.with_file is not None,
+            "--fault FAULT": self.fault is not None,
+            "--snapshot NAME": self.snapshot is not None,
+        }
+        given = [option for option, there in asked.items() if there]
+        if self.keep_fault and not self.other:
+            raise click.UsageError("--keep-fault goes with --with FILE or --fault FAULT")
+        if not self.begun and given:
             raise click.UsageError(
-                "--shell and --command go with --stop-at PLACE: where the machine is to be looked at"
+                f"{given[0]} goes with --stop-at PLACE or --from NAME: at which moment that is to be"
             )
         if self.stop_at is not None and replayed is None:
-            raise click.UsageError("--stop-at goes with --replay FOLDER: the run that is to be stopped")
-        if self.shell and self.command is not None:
-            raise click.UsageError("--shell or --command TEXT, not both")
+            raise click.UsageError("--stop-at PLACE goes with --replay FOLDER: the run that is to be stopped")
+        if self.kept is not None and replayed is not None:
+            raise click.UsageError("--from NAME stands without --replay: the snapshot says which run it is of")
+        if self.kept is not None and self.snapshot is not None:
+            raise click.UsageError("--from NAME or --snapshot NAME, not both: it is kept already")
+        if len(given) > 1:
+            raise click.UsageError(f"{given[0]} or {given[1]}, not both")
         if self.stop_at is not None:
             parse_place(self.stop_at)
+        for name in (self.kept, self.snapshot):
+            if name is not None:
+                checked_name(name)
         if self.shell:
-            _check_terminal()
+            _check_terminal(as_json)
 
-    def run(self, folder: Path, as_json: bool) -> int:
-        """Exit code 0 when it came there as recorded, that of a command or shell, 1 for another run, 4 interrupted."""
-        if as_json and self.shell:
-            raise click.UsageError("--shell is for people; --command TEXT goes with --json")
+    def run(self, replayed: Path | None, *, runs: Path | None, seed: int | None, as_json: bool) -> int:
+        """Exit code 0 when it came there as recorded, that of a command, shell or verdict, 1 for another run, 4
+        interrupted. `seed` and `runs` are those of another run from there."""
+        from stormcell.cli.moment import Visit
+
         try:
-            return asyncio.run(self._run(folder, as_json))
+            return asyncio.run(Visit(self, replayed, runs, seed, as_json).perform())
         except KeyboardInterrupt:
             say("interrupted; what had been started was released")
             return 4
-
-    async def _run(self, folder: Path, as_json: bool) -> int:
-        from stormcell.cli.progress import Watcher
-        from stormcell.engine.sealed.places import parse_place
-        from stormcell.engine.sealed.stopped import stopped_at
-
-        assert self.stop_at is not None
-        async with contextlib.AsyncExitStack() as held:
-            with Watcher(total=1) as watcher:
-                line = watcher.begin(1, f"replay of {folder.name} up to {self.stop_at}")
-                try:
-                    way = stopped_at(folder, parse_place(self.stop_at), on_event=line.event, on_build=watcher.build)
-                    stopped = await held.enter_async_context(way)
-                finally:
-                    line.close()
-            if stopped.difference is not None:
-                return _other_run(stopped, as_json)
-            tell = say if self.shell or self.command is not None else _print
-            tell(f"identical up to there: {stopped.event + 1} events, byte for byte")
-            tell(stopped.text)
-            return await self._there(stopped, as_json)
-
-    async def _there(self, stopped: Stopped, as_json: bool) -> int:
-        if self.shell:
-            return await _shell(stopped)
-        if self.command is not None:
-            return await _command(stopped, self.command, as_json)
-        digest = await asyncio.to_thread(stopped.instant.digest)
-        if as_json:
-            emit_json({**stopped.as_dict(), "memory_sha256": digest})
-        else:
-            _print(f"the machine's memory there: sha256 {digest}")
-        return 0
 
 
 def travel_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,57 +111,10 @@ def travel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return gathered
 
 
-def _check_terminal() -> None:
+def _check_terminal(as_json: bool) -> None:
     from stormcell.cli.terminal import is_terminal
 
+    if as_json:
+        raise click.UsageError("--shell is for people; --command TEXT goes with --json")
     if not is_terminal():
         raise click.UsageError("--shell needs a terminal; --command TEXT runs one command without")
-
-
-def _print(text: str) -> None:
-    click.echo(safe(text))
-
-
-def _other_run(stopped: Stopped, as_json: bool) -> int:
-    assert stopped.difference is not None
-    if as_json:
-        emit_json(stopped.as_dict())
-    else:
-        _print(f"DIFFERENT: {stopped.difference.text}; nothing was done there, since it is another run")
-    return 1
-
-
-async def _shell(stopped: Stopped) -> int:
-    from stormcell.cli.terminal import shell
-    from stormcell.engine.sealed.live import live
-
-    say(
-        "a live copy of the machine: its runner is held, so that faults stay as they are; all else goes on in real"
-        " time, and the recorded run is untouched"
-    )
-    say("exit or Ctrl-D ends it, Ctrl-] in any case; nothing is kept")
-    async with live(stopped.instant) as channel:
-        return await shell(channel, f"{stopped.experiment}@{stopped.moment:.3f}s")
-
-
-async def _command(stopped: Stopped, text: str, as_json: bool) -> int:
-    from stormcell.cli.passthrough import passed
-    from stormcell.engine.sealed.live import live
-    from stormcell.guest.exec import LONGEST
-    from stormcell.machine.commands import start_command
-    from stormcell.sandbox.running import AsyncCommand
-
-    async with live(stopped.instant) as channel:
-        started = await start_command(channel, None, text, cwd="/root", timeout=LONGEST)
-        command = AsyncCommand(started, contextlib.AsyncExitStack())
-        if not as_json:
-            return await passed(command, stdin=False)
-        out, err = await asyncio.gather(_all(command.stdout()), _all(command.stderr()))
-        ended = await command.wait()
-    code = 128 + (ended.signal or 0) if ended.exit_code is None else ended.exit_code
-    emit_json({**stopped.as_dict(), "command": {"exit_code": code, "stdout": out, "stderr": err}})
-    return code
-
-
-async def _all(pieces: Any) -> str:
-    return b"".join([piece async for piece in pieces]).decode(errors="replace")

@@ -63,22 +63,28 @@ def load_mapping(
     folder: Path | None = None,
     home: Home | None = None,
     recipe: Recipe | None = None,
+    first: int = 1,
 ) -> Loaded:
     """The same for an experiment made in Python. `folder` is where a relative template path starts, unless the recipe
-    is known."""
+    is known. `first` is the number of its first fault, where others are in force already."""
     document = yamlfile.Document(data, "experiment")
     experiment = (
         data if isinstance(data, Experiment) else yamlfile.validated(document, Experiment.model_validate, "experiment")
     )
     recipe = recipe or _recipe(experiment, folder or Path.cwd(), "template", home)
-    return _loaded(experiment, document, recipe)
+    return _loaded(experiment, document, recipe, first)
 
 
-def _loaded(experiment: Experiment, document: Document, recipe: Recipe) -> Loaded:
+def load_over(document: Document, recipe: Recipe, first: int = 1) -> Loaded:
+    """Check an experiment that was read, for a recipe that is known. `first`: as above. Raises SpecError."""
+    return _loaded(yamlfile.validated(document, Experiment.model_validate, "experiment"), document, recipe, first)
+
+
+def _loaded(experiment: Experiment, document: Document, recipe: Recipe, first: int = 1) -> Loaded:
     disturbances: tuple[Disturbance, ...] = ()
     branches: list[LoadedBranch] = []
     if experiment.branches is None:
-        disturbances = _disturbances(experiment, document, recipe)
+        disturbances = _disturbances(experiment, document, recipe, first=first)
     for name in experiment.branches or ():
         one = experiment.branch(name)
         branches.append(LoadedBranch(name, _disturbances(one, document, recipe, ("branches", name))))
@@ -88,7 +94,7 @@ def _loaded(experiment: Experiment, document: Document, recipe: Recipe) -> Loade
 
 
 def _disturbances(
-    experiment: Experiment, document: Document, recipe: Recipe, place: tuple[str, ...] = ()
+    experiment: Experiment, document: Document, recipe: Recipe, place: tuple[str, ...] = (), *, first: int = 1
 ) -> tuple[Disturbance, ...]:
     """Every fault with its schedule. Raises SpecError, also for two that cannot be together.
 
@@ -96,7 +102,7 @@ def _disturbances(
     """
     found: list[Disturbance] = []
     alone = place if (*place, "kind") in document.lines else (*place, "fault")
-    for number, (name, mapping) in enumerate(experiment.disturbances.items(), 1):
+    for number, (name, mapping) in enumerate(experiment.disturbances.items(), first):
         at: tuple[str, ...] = alone if experiment.faults is None else (*place, "faults", name)
         one = disturbance(name, number, _placed(mapping, experiment, document, at), document, at)
         service = getattr(one.fault, "service", None)

@@ -39,6 +39,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 _MAKING = re.compile(r"\.new-(.+)-([0-9]+)-([0-9]+)\Z")
 _MANIFEST, _STATE, _PAGES = "manifest.json", "state", "pages"
 _VERSION = 1
+SANDBOX = "sandbox"
+"""The kind of these; another has a `kind` in its manifest."""
 _CHUNK = 1 << 20
 
 
@@ -65,7 +67,7 @@ class Snapshot:
     def as_dict(self) -> dict[str, Any]:
         """For JSON: what a person asks for."""
         names = ("name", "digest", "size", "created", "template", "template_name", "parent", "metadata", "open_ports")
-        return {name: getattr(self, name) for name in names} | {"layers": list(self.layers)}
+        return {name: getattr(self, name) for name in names} | {"kind": SANDBOX, "layers": list(self.layers)}
 
 
 def folder_of(home: Home) -> Path:
@@ -80,12 +82,8 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
     """
     home = Home.current()
     notes = checked_metadata(metadata)
-    final = folder_of(home) / checked_name(name)
-    if final.exists():
-        raise _name_taken(final)
+    new, final = _places(home, name)
     template = Store(home).open(record.template)
-    here = ProcessRef.here()
-    new = private_folder(folder_of(home)) / f".new-{name}-{secrets.token_hex(4)}-{here.pid}-{here.start_time}"
     async with link.activity.work(), layers.held(home.state), alone(link.folder):
         record = latest(record, link.folder)
         try:
@@ -121,6 +119,27 @@ async def save(link: Link, record: Record, name: str, metadata: Mapping[str, str
             await to_the_end(asyncio.to_thread(shutil.rmtree, new, ignore_errors=True))
             raise
     return read(home, name)
+
+
+def _places(home: Home, name: str) -> tuple[Path, Path]:
+    """Where one is made, and where it is then. Raises SpecError for a name that is none or is taken."""
+    final = folder_of(home) / checked_name(name)
+    if final.exists():
+        raise _name_taken(final)
+    here = ProcessRef.here()
+    new = private_folder(folder_of(home)) / f".new-{name}-{secrets.token_hex(4)}-{here.pid}-{here.start_time}"
+    return new, final
+
+
+@contextlib.contextmanager
+def being_made(home: Home, name: str) -> Iterator[tuple[Path, Path]]:
+    """Around the making of one of another kind: a folder that is not there yet, and the one that it is to become.
+
+    Raises SpecError for a name that is none or is taken, also when somebody takes it meanwhile.
+    """
+    new, final = _places(home, name)
+    with _alone_named(final):
+        yield new, final
 
 
 def _name_taken(final: Path) -> SpecError:
@@ -170,8 +189,24 @@ def _relative(home: Home, folder: Path, path: Path) -> str:
 def read(home: Home, name: str) -> Snapshot:
     """One by its name, as its manifest has it. Raises SnapshotNotFound, SnapshotBroken."""
     folder = folder_of(home) / checked_name(name)
+    data = manifest_of(home, name)
+    if (kind := kind_of(data)) != SANDBOX:
+        raise SnapshotNotFound(
+            f"'{name}' is a snapshot of a {kind} run, not of a sandbox",
+            where=str(folder),
+            remedy=f"stormcell run --from {name} --shell",
+        )
     try:
-        data = json.loads((folder / _MANIFEST).read_bytes())
+        return _decode(data, name, folder)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _broken(folder, f"its manifest is torn ({error})") from error
+
+
+def manifest_of(home: Home, name: str) -> Any:
+    """Of one of any kind, as it is. Raises SnapshotNotFound, SnapshotBroken."""
+    folder = folder_of(home) / checked_name(name)
+    try:
+        return json.loads((folder / _MANIFEST).read_bytes())
     except FileNotFoundError as error:
         raise SnapshotNotFound(
             f"there is no snapshot '{name}'; {nearest(name, names(home))}",
@@ -180,10 +215,11 @@ def read(home: Home, name: str) -> Snapshot:
         ) from error
     except (OSError, ValueError) as error:
         raise _broken(folder, f"its manifest cannot be read ({error})") from error
-    try:
-        return _decode(data, name, folder)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _broken(folder, f"its manifest is torn ({error})") from error
+
+
+def kind_of(manifest: Any) -> str:
+    """`sandbox`, or what another kind calls itself."""
+    return str(manifest.get("kind", SANDBOX)) if isinstance(manifest, dict) else SANDBOX
 
 
 def _decode(data: Any, name: str, folder: Path) -> Snapshot:
@@ -278,7 +314,7 @@ def of_template(home: Home, digest: str) -> list[str]:
         try:
             if read(home, name).template == digest:
                 found.append(name)
-        except SnapshotBroken:
+        except (SnapshotBroken, SnapshotNotFound):
             continue
     return found
 

@@ -281,9 +281,8 @@ class Explorer:
         folder.write_json("spec.json", one.experiment.model_dump(mode="json", by_alias=True))
         folder.write_json("plan.json", plan.model_dump(mode="json"))
         bundle.write_recipe(folder, self._loaded.recipe)
-        sealed = bundle.about(self._template, case.seed)
-        drive = {"plan": self._drive.model_dump(mode="json"), "seed": self._seed}
-        sealed = sealed.model_copy(update={"drive": drive})
+        drive = bundle.Drive(plan=self._drive, seed=self._seed)
+        sealed = bundle.about(self._template, case.seed, drive)
         try:
             outcome = await perform(folder, one, plan, instant.start(), sealed, _ignore)
         except BaseException:

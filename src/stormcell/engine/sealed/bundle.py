@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from stormcell.engine.folder import RunFolder
+from stormcell.engine.sealed.conduct import HandOver
 from stormcell.judge.wording import seconds as duration
 from stormcell.spec.errors import SpecError
 from stormcell.spec.files import read_regular
@@ -29,8 +30,28 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 SEALED, RECIPE, EVENTS = "sealed.json", "recipe.json", "events.jsonl"
 
 
+class Drive(Value):
+    """How a machine came to the instant at which another run begins: a plan with its seed, up to its fork or a place.
+
+    The place is behind the guest's event number `event`, from 0, or the first stop at or after `seconds` of the run.
+    Then its runner is handed over: what it began was undone, or kept. `before` is the drive that this one went on from.
+    """
+
+    plan: Plan
+    seed: int
+    event: int | None = None
+    seconds: Seconds | None = None
+    hand_over: HandOver | None = None
+    before: Drive | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many faults of those plans may be in force at its end; the next one counts its own from there."""
+        return (len(self.plan.faults) if self.hand_over == "keep" else 0) + (self.before.kept if self.before else 0)
+
+
 class Sealed(Value):
-    """sealed.json. Both times are 0 until the run ended."""
+    """sealed.json. Both times are 0 until the run ended; `drive` is set for a run that began at an instant."""
 
     format: Literal[1] = 1
     seed: int
@@ -44,8 +65,7 @@ class Sealed(Value):
     began: str = ""
     """On the host's clock: ISO 8601, UTC."""
     evidence: dict[str, Any] | None = None
-    drive: dict[str, Any] | None = None
-    """The plan of the drive to the instant that this run goes on from, and its seed."""
+    drive: Drive | None = None
 
     @classmethod
     def unknown(cls, plan: Plan) -> Sealed:
@@ -85,7 +105,7 @@ def digest_of(events: Path) -> str:
         return hashlib.sha256(b"").hexdigest()
 
 
-def about(template: SealedTemplate, seed: int) -> Sealed:
+def about(template: SealedTemplate, seed: int, drive: Drive | None = None) -> Sealed:
     """As it is before the run."""
     return Sealed(
         seed=seed,
@@ -94,6 +114,7 @@ def about(template: SealedTemplate, seed: int) -> Sealed:
         inputs=dict(template.inputs),
         packages=tuple(template.manifest.get("packages", ())),
         began=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        drive=drive,
     )
 
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stormcell.engine.conductor import parse_event
 from stormcell.engine.sealed.crash import Crash
 from stormcell.engine.sealed.identity import resume_request
 from stormcell.engine.sealed.log import SealedLog
+from stormcell.guest.runner import HAND_OVER
 from stormcell.guest.sealed.mailbox import AWAIT, ENDED, GO_BY, OUTPUT, PASS, STAND
 from stormcell.machine.model import ExitEvidence
 from stormcell.machine.sealed import reboot
@@ -25,24 +26,40 @@ from stormcell.machine.sealed.argv import SealedSpec
 from stormcell.machine.sealed.machine import SealedMachine
 from stormcell.sandbox import admission
 from stormcell.sandbox.link import to_the_end
-from stormcell.spec.errors import GuestProtocolError, MachineDied, MachineError, OutcomeUnknown, StormcellError
+from stormcell.spec.errors import (
+    GuestProtocolError,
+    MachineDied,
+    MachineError,
+    OutcomeUnknown,
+    SpecError,
+    StormcellError,
+)
 from stormcell.spec.plan import ForkStep, MachineStep, Plan
 
 SLOWEST = 20.0
 """Seconds of the host for one of the guest's, at most: a busy emulated guest takes 2 to 5 on an idle processor."""
 SPARE_S = 120.0
+LEAVE_S = 60.0
+"""Of the guest's: what it takes to undo the faults of a plan."""
 LONGEST_S = 7 * 24 * 3600.0
 """The runner keeps the plan's deadline itself; behind a fork it has another one."""
 CONSOLE_LINES = 10_000
 
 
+HandOver = Literal["undo", "keep"]
+
+
 @dataclass(frozen=True)
 class Start:
-    """Where runs begin: a machine, its saved device state, and whether it stands in the middle of a command."""
+    """Where runs begin: a machine, its saved device state, and whether it stands in the middle of a command.
+
+    With `hand_over` that is another plan, which is left first: what it began is undone, or kept.
+    """
 
     spec: SealedSpec
     state: Path
     under_way: bool = False
+    hand_over: HandOver | None = None
 
 
 @dataclass
@@ -84,6 +101,11 @@ class SealedConductor:
         self._told_ns = 0
         self._boot_id = ""
 
+    @property
+    def spec(self) -> SealedSpec:
+        """Of the machine as it is now: behind a crash it is another one."""
+        return self._spec
+
     async def perform(self) -> None:
         """Run to the end, whatever the end is. The machine is gone when this returns or raises."""
         try:
@@ -113,7 +135,7 @@ class SealedConductor:
             self._lost("deadline", error)
         except StormcellError as error:
             self._lost("host_error", error)
-            if self.machine is None:
+            if self.machine is None or isinstance(error, SpecError):
                 raise
         except asyncio.CancelledError:
             self.log.host("lost", code="interrupted", text="the run was interrupted on the host")
@@ -192,12 +214,35 @@ class SealedConductor:
         part = self.plan.model_copy(update={"steps": self.plan.steps[: end + 1]})
         passing = STAND if self._until else GO_BY
         if self._start.under_way and not start:
+            if self._start.hand_over is not None:
+                await self._leave(machine, self._start.hand_over)
             join = _runner("join", {"plan": part.model_dump(mode="json")})
             resume = None if self.plan.raw_state else resume_request(self._seed, self._boots)
             machine.line(json.dumps({"exec": join, "resume": resume}), passing=passing)
         else:
             machine.order(_runner("run-plan", {"plan": part.model_dump(mode="json"), "start": start}), passing=passing)
         return await self._listen(machine)
+
+    async def _leave(self, machine: SealedMachine, how: HandOver) -> None:
+        """Have the runner leave its plan, until it waits for another one. Raises SpecError when it does not."""
+        machine.line(json.dumps({"hand_over": True, "keep": how == "keep"}))
+        said: list[dict[str, Any]] = []
+        while True:
+            halt = await machine.go(self._limit(LEAVE_S))
+            said += [parse_event(data) for kind, data in machine.answer() if kind == OUTPUT]
+            if halt.status.why == AWAIT and said and said[-1].get("step") == HAND_OVER:
+                break
+            if halt.status.why != AWAIT:
+                raise SpecError(
+                    "there is nothing to go on from: the recorded run was ending there",
+                    rule="another fault goes on in the place of the recorded run's steps",
+                    remedy="stop earlier",
+                )
+            machine.line("{}")  # the answer to an act of the host's, which nobody takes any more
+        undone = [str(event["fault"]) for event in said if event["event"] == "undone"]
+        if not all(event["ok"] for event in said if event["event"] == "undone"):
+            raise SpecError("the recorded run's fault could not be undone there", remedy="stop earlier, or keep it")
+        self.log.host("handed_over", undone=undone, kept=how == "keep")
 
     async def _listen(self, machine: SealedMachine) -> MachineStep | ForkStep | None:
         limit = time.monotonic() + self._limit(self.plan.deadline_s)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder
-from stormcell.engine.sealed.conduct import SealedConductor, Start, Until
+from stormcell.engine.sealed.conduct import HandOver, SealedConductor, Start, Until
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.machine.held import held
 from stormcell.machine.sealed import memory
@@ -45,9 +46,10 @@ class Instant:
         seed: int = 0,
         until: Until | None = None,
         on_event: OnEvent = _ignore,
+        start: Start | None = None,
     ) -> None:
         """`plan` ends with the fork that is awaited, unless the machine is to be saved at `until`. `folder` gets the
-        events of the drive."""
+        events of the drive, which begins at `start`, if not at the template."""
         self.there = False
         self.log = SealedLog(folder, on_event)
         self.folder = folder
@@ -55,6 +57,8 @@ class Instant:
         self._plan = plan
         self._seed = seed
         self._until = until
+        self._from = start or Start(template.spec("sealed"), template.state)
+        self._spec = self._from.spec
         self._root = private_folder((home or Home.current()).instants)
         self._place: Path | None = None
         self._held = ExitStack()
@@ -75,9 +79,9 @@ class Instant:
         return self
 
     async def _drive(self, place: Path) -> None:
-        await asyncio.to_thread(memory.copy, self.template.memory, place / "memory")
-        spec = self.template.spec("instant", memory=place / "memory", share=True)
-        start = Start(spec, self.template.state)
+        await asyncio.to_thread(memory.copy, self._from.spec.memory, place / "memory")
+        spec = replace(self._from.spec, name="instant", memory=place / "memory", share=True)
+        start = replace(self._from, spec=spec)
         conductor = SealedConductor(self._plan, start, place / "m", self.log, seed=self._seed, until=self._until)
         try:
             await conductor.carry_out()
@@ -86,6 +90,7 @@ class Instant:
                 self.moment, self.told = conductor.moment, len(self.log.events)
                 await machine.stop()
                 await machine.save(place / "state")
+                self._spec = conductor.spec
                 self.there = True
         except StormcellError as error:
             self.log.host("lost", code="host_error", text=str(error))
@@ -109,11 +114,11 @@ class Instant:
         assert self.there and self._place is not None
         return memory.digest(self._place / "memory")
 
-    def start(self, **changes: Any) -> Start:
-        """Where a run goes on: the machine of the instant, copy-on-write."""
+    def start(self, *, hand_over: HandOver | None = None, **changes: Any) -> Start:
+        """Where a run goes on: the machine of the instant, copy-on-write. `hand_over`: see Start."""
         assert self.there and self._place is not None
-        spec = self.template.spec("sealed", memory=self._place / "memory", **changes)
-        return Start(spec, self._place / "state", under_way=True)
+        spec = replace(self._spec, name="sealed", share=False, **changes)
+        return Start(spec, self._place / "state", under_way=True, hand_over=hand_over)
 
     async def carry_out(self, plan: Plan, folder: RunFolder, on_event: OnEvent, *, seed: int) -> SealedConductor:
         """Carry out `plan` in a machine of its own that goes on from the instant. Its log has the events.

@@ -11,25 +11,25 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from stormcell.engine.sealed.conduct import LONGEST_S
-from stormcell.engine.sealed.instant import Instant
+from stormcell.engine.sealed.conduct import LONGEST_S, Start
 from stormcell.machine.channel import Channel
 from stormcell.machine.held import held
 from stormcell.machine.sealed.machine import SealedMachine
+from stormcell.sandbox import admission
 from stormcell.sandbox.link import to_the_end
 from stormcell.spec.errors import MachineDied, OutcomeUnknown, SandboxError
 from stormcell.spec.home import Home, private_folder
 
 
 @asynccontextmanager
-async def live(instant: Instant, home: Home | None = None) -> AsyncIterator[Channel]:
-    """A channel to the copy's agent. The copy is gone at the end.
+async def live(start: Start, home: Home | None = None) -> AsyncIterator[Channel]:
+    """A channel to the agent of a copy that begins at `start`, whose clock is `real`. The copy is gone at the end.
 
     Raises MachineDied when it went down meanwhile, and what the host lacked for it.
     """
     root = private_folder((home or Home.current()).instants)
     with held(root, "l-") as place:
-        start = instant.start(clock="real")
+        admission.admit_here(start.spec.layout.memory, root)
         machine = await SealedMachine.restore(start.spec, place, start.state)
         course = asyncio.create_task(_course(machine))
         try:

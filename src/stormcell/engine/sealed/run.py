@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,14 @@ from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder, read_experiment, read_plan
 from stormcell.engine.load import Loaded, load_mapping
 from stormcell.engine.sealed import bundle
+from stormcell.engine.sealed.begin import begun_at
 from stormcell.engine.sealed.bundle import Sealed
 from stormcell.engine.sealed.compare import Difference, against_digest, first_difference
 from stormcell.engine.sealed.conduct import SealedConductor, Start
-from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
 from stormcell.machine.held import held
-from stormcell.spec.errors import OutcomeUnknown, SpecError
+from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
@@ -147,13 +146,12 @@ async def replay(
     home = home or Home.current()
     recorded = bundle.read(folder)
     loaded, plan = recorded_run(folder, home)
-    drive = _drive(folder, recorded)
     template = await recorded_template(folder, recorded, home, on_build)
-    new = RunFolder.create(private_folder(home.runs), f"replay-{plan.experiment}")
+    new = RunFolder.create(private_folder(home.runs), f"replay-{flat(plan.experiment)}")
     for name in (bundle.RECIPE, "spec.json", "plan.json"):
         await asyncio.to_thread(shutil.copyfile, folder / name, new.path / name)
-    about = bundle.about(template, recorded.seed).model_copy(update={"drive": recorded.drive})
-    async with _beginning(drive, template, new, home) as start:
+    about = bundle.about(template, recorded.seed, recorded.drive)
+    async with begun_at(recorded.drive, template, home, on_event) as start:
         outcome = await perform(new, loaded, plan, start, about, on_event)
     found = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
     if found is None:
@@ -169,35 +167,17 @@ def _compared(folder: Path, recorded: Sealed, now: bytes) -> Difference | None:
     return first_difference(was, now)
 
 
-def _drive(folder: Path, recorded: Sealed) -> tuple[Plan, int] | None:
-    """To the instant that it went on from, and the seed of that. Raises SpecError."""
-    if recorded.drive is None:
-        return None
-    try:
-        return Plan.model_validate(recorded.drive["plan"]), int(recorded.drive["seed"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise bundle.damaged(folder / bundle.SEALED, error) from error
-
-
-@asynccontextmanager
-async def _beginning(
-    drive: tuple[Plan, int] | None, template: SealedTemplate, new: RunFolder, home: Home
-) -> AsyncIterator[Start]:
-    """Where the recorded run began: the template, or an instant that is driven to again."""
-    if drive is None:
-        yield Start(template.spec("sealed"), template.state)
-        return
-    plan, seed = drive
-    async with Instant(plan, template, new.below("drive"), home=home, seed=seed) as instant:
-        if not instant.there:
-            raise OutcomeUnknown("the machine did not come to the instant at which the run began")
-        yield instant.start()
+def flat(name: str) -> str:
+    """The name of a branch as that of a folder."""
+    return name.replace("/", "-")
 
 
 def recorded_run(folder: Path, home: Home) -> tuple[Loaded, Plan]:
     """What was asked and planned, as it was then. Raises SpecError."""
     recipe, _ = bundle.read_recipe(folder)
-    return load_mapping(read_experiment(folder), home=home, recipe=recipe), read_plan(folder)
+    drive = bundle.read(folder).drive
+    first = 1 + (drive.kept if drive else 0)
+    return load_mapping(read_experiment(folder), home=home, recipe=recipe, first=first), read_plan(folder)
 
 
 async def recorded_template(

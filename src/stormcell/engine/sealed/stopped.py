@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ from typing import Any
 from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.sealed import bundle
+from stormcell.engine.sealed.begin import begun_at
+from stormcell.engine.sealed.bundle import Drive, Sealed
 from stormcell.engine.sealed.compare import Difference, first_difference
+from stormcell.engine.sealed.conduct import Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.places import Place, called, events_in, until
-from stormcell.engine.sealed.run import recorded_run, recorded_template
+from stormcell.engine.sealed.run import flat, recorded_run, recorded_template
 from stormcell.spec.errors import OutcomeUnknown, SpecError
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
@@ -30,16 +33,20 @@ class Stopped:
     """Where it stands. `event` is the last one until there, by its line in events.jsonl from 0, of `events`.
 
     `moment` is the run's time (s); `difference`: the first event that was not as recorded, which makes it another run.
+    `start` is `Instant.start`; `drive` leads here from the template that `about` names.
     """
 
     folder: Path
     experiment: str
-    instant: Instant
     event: int
     events: int
     last: dict[str, Any]
     moment: float
     difference: Difference | None
+    drive: Drive
+    about: Sealed
+    start: Callable[..., Start]
+    digest: Callable[[], str]
 
     @property
     def text(self) -> str:
@@ -87,17 +94,33 @@ async def stopped_at(
     stop = until(place, events, str(folder))
     _, plan = recorded_run(folder, home)
     template = await recorded_template(folder, recorded, home, on_build)
-    aside = RunFolder.create(private_folder(home.runs), f"stop-{plan.experiment}")
+    drive = Drive(plan=plan, seed=recorded.seed, before=recorded.drive,
+                  event=stop.event, seconds=stop.seconds)  # fmt: skip
+    aside = RunFolder.create(private_folder(home.runs), f"stop-{flat(plan.experiment)}")
     try:
-        instant = Instant(plan, template, aside, home=home, seed=recorded.seed, until=stop, on_event=on_event)
-        async with instant:
+        async with AsyncExitStack() as held:
+            async with begun_at(recorded.drive, template, home, on_event) as start:
+                instant = Instant(
+                    plan, template, aside, home=home, seed=recorded.seed, until=stop, on_event=on_event, start=start
+                )
+                await held.enter_async_context(instant)
             told = instant.told or len(instant.log.events)
-            now = read_regular(aside.path / bundle.EVENTS)
-            difference = first_difference(_first(log, told), _first(now, told))
+            difference = first_difference(_first(log, told), _first(read_regular(aside.path / bundle.EVENTS), told))
             if not instant.there and difference is None:
                 raise OutcomeUnknown("the machine was lost before it came there", where=str(folder))
-            last = instant.log.events[told - 1]
-            yield Stopped(folder, plan.experiment, instant, told - 1, len(events), last, instant.moment, difference)
+            yield Stopped(
+                folder=folder,
+                experiment=plan.experiment,
+                event=told - 1,
+                events=len(events),
+                last=instant.log.events[told - 1],
+                moment=instant.moment,
+                difference=difference,
+                drive=drive,
+                about=bundle.about(template, recorded.seed),
+                start=instant.start,
+                digest=instant.digest,
+            )
     finally:
         aside.discard()
 
