@@ -3,10 +3,13 @@
 import re
 from pathlib import Path
 
+from stormcell.cli.explore import explore
+from stormcell.engine.explore.run import space_of
 from stormcell.engine.load import disturbance, load_mapping
 from stormcell.spec.branching import ForkMoment
 from stormcell.spec.campaign import Campaign, Find
 from stormcell.spec.experiment import Experiment
+from stormcell.spec.exploration import Exploration
 from stormcell.spec.nodes import Node, NodeService
 from stormcell.spec.probe import METRICS
 from stormcell.spec.recipe import Recipe
@@ -78,3 +81,19 @@ def test_the_campaigns_are_valid_and_show_every_field():
     assert Campaign.model_validate({**search, **chosen}).find is not None
     assert set(parse(MATRIX, "page").data) | {"find"} == set(Campaign.model_fields) - {"stormcell"}
     assert set(chosen["find"]) == set(Find.model_fields)
+
+
+EXPLORE = (Path(__file__).parents[3] / "docs" / "explore.md").read_text()
+
+
+def test_the_exploration_is_valid_and_every_field_of_one_is_shown():
+    (example,) = re.findall(r"```yaml\n(.*?)```", EXPLORE, re.S)
+    loaded = load_mapping(parse(example, "page").data)
+    assert set(loaded.experiment.model_dump()["explore"]) == set(parse(example, "page").data["explore"])
+    assert space_of(loaded).window == (0, 10)
+    assert all(f"`{field}`" in EXPLORE for field in Exploration.model_fields)
+
+
+def test_every_option_of_explore_is_named():
+    options = [name for option in explore.params for name in option.opts if name.startswith("--")]
+    assert all(f"`{name}" in EXPLORE for name in options if name not in ("--json", "--help"))

@@ -1,7 +1,8 @@
 """From an experiment to the drive to its instant, and from a case to its plan behind that. Pure.
 
-The drive sets up, starts the loads and measures the steady state once, for all cases; an experiment that does not hold
-by itself is not explored. A case begins with the noise and the wait for its moment, then acts.
+The drive sets up, starts the loads, measures the steady state and takes the inventory once, for all cases; an
+experiment that does not hold by itself is not explored. A case begins with the noise and the wait for its moment, then
+acts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def compile_instant(loaded: Loaded, *, digest: str, seed: int) -> Plan:
     """Up to the instant."""
     experiment, disturbances = loaded.experiment, loaded.disturbances
     steps = [*needs(disturbances), *beginning(experiment), *probes(experiment, "before")]
-    steps.append(ForkStep(id="fork", phase="before"))
+    steps += [InventoryStep(id="inventory.before", phase="before", label="before"), ForkStep(id="fork", phase="before")]
     plan = plan_of(experiment, disturbances, steps, digest=digest, seed=seed, role="drive")
     return plan.model_copy(update={"sealed": True})
 
@@ -69,11 +70,10 @@ def compile_case(one: Loaded, space: Space, case: Case, *, digest: str) -> Plan:
 
 
 def _act(one: Loaded) -> list[Step]:
-    if one.disturbances:
-        return middle(one.experiment, one.disturbances)
     acts: list[Step] = [MarkStep(id="act", phase="fault", mark="act")]
     undos: list[Step] = [MarkStep(id="undo", phase="undo", mark="undo")]
-    return around(one.experiment, acts, [], undos)
+    steps = middle(one.experiment, one.disturbances) if one.disturbances else around(one.experiment, acts, [], undos)
+    return [step for step in steps if not (isinstance(step, InventoryStep) and step.label == "before")]
 
 
 def _quiet_at_the_end(steps: Sequence[Step], noise: bool) -> list[Step]:
