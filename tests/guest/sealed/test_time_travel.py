@@ -41,6 +41,7 @@ COUNTER = {
     "fault": {"kind": "net.loss", "device": "lo", "loss": "100%"},
     "hold": "1s",
 }
+HELD = "ps -eo stat,args | grep -c '^T.*guest.pyz'"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ async def run_there(stopped: Stopped, text: str) -> str:
 
 def test_a_stop_is_the_same_instant_every_time_and_a_command_there_sees_its_state(home, recorded):
     place = Place(event=in_force(recorded))
-    script = "cat /root/count; tc qdisc show; ps -eo stat,args | grep -c '^T.*guest.pyz'; sleep 0.5; tc qdisc show"
+    script = f"cat /root/count; tc qdisc show; {HELD}; sleep 0.5; tc qdisc show"
 
     async def all_of_it() -> None:
         async with stopped_at(recorded.folder, place, home=home) as one:
@@ -106,13 +107,17 @@ def test_a_stop_is_the_same_instant_every_time_and_a_command_there_sees_its_stat
 
 
 def test_another_fault_from_there_is_a_run_of_its_own_that_is_repeated_to_the_byte(home, recorded):
-    async def all_of_it() -> tuple[SealedOutcome, Replay]:
+    async def all_of_it() -> tuple[SealedOutcome, Replay, str]:
         loaded = experiment_of(recorded.folder, document_of("kind=net.delay,device=lo,delay=20ms"))
         async with stopped_at(recorded.folder, Place(event=in_force(recorded) + 1), home=home) as stopped:
             outcome = await go_on(stopped, loaded, home=home)
-        return outcome, await replay(outcome.folder, home=home)
+        async with stopped_at(outcome.folder, Place(event=in_force(outcome)), home=home) as there:
+            assert there.difference is None, there.difference.text
+            held = await run_there(there, HELD)
+        return outcome, await replay(outcome.folder, home=home), held
 
-    outcome, again = asyncio.run(all_of_it())
+    outcome, again, held = asyncio.run(all_of_it())
+    assert held == "3\n", "a moment of that run is one like any other: there is its `join`, too"
     assert again.difference is None, again.difference.text
     assert outcome.verdict == "survived", outcome.result.reasons
     assert handed_over(outcome.folder) == (["fault"], False)

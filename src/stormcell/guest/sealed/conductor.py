@@ -46,6 +46,7 @@ class Conductor:
         self._resume = resume.Resume()
         self._lines = b""
         self._command: Commanded | None = None
+        self._begun: list[Commanded] = []
 
     def serve(self) -> None:
         """For ever."""
@@ -76,6 +77,7 @@ class Conductor:
         self._lines = b""
         command = Commanded(self._loop, self._forest, request, self._hear_lines if lines else self._hear)
         self._command = command
+        self._begun = [one for one in self._begun if not one.over] + [command]
         if lines:
             self._beat(command)
 
@@ -118,14 +120,17 @@ class Conductor:
                 self._resume.become(said["resume"])
             self._begin(said["exec"])
         elif "hold" in said:
-            self._hold(command)
+            self._hold()
         else:
             command.write(line)
 
-    def _hold(self, command: Commanded) -> None:
-        """What a runner began stays as it is: it stands still itself, what it forked, and its watchdog."""
+    def _hold(self) -> None:
+        """What a runner began stays as it is: it stands still itself, what it forked, and its watchdog.
+
+        In a fork the runner is a command from before, and the one under way only waits for its end.
+        """
         self._command = None
-        for pid in [*command.pids(), *watchdog.pids()]:
+        for pid in [pid for one in self._begun if not one.over for pid in one.pids()] + watchdog.pids():
             os.kill(pid, signal.SIGSTOP)
 
 
