@@ -100,7 +100,7 @@ class SealedMachine(Machine):
 
     @classmethod
     async def _made(cls, spec: SealedSpec, folder: Path, *, incoming: bool) -> Self:
-        private_folder(folder)
+        folder = private_folder(folder).absolute()  # QEMU has a working folder of its own
         try:
             gates = Gates(folder)
         except OSError as error:
