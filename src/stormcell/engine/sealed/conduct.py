@@ -234,9 +234,9 @@ class SealedConductor:
                 break
             if halt.status.why != AWAIT:
                 raise SpecError(
-                    "there is nothing to go on from: the recorded run was ending there",
+                    "there is nothing to go on from: no step of the recorded run was under way there",
                     rule="another fault goes on in the place of the recorded run's steps",
-                    remedy="stop earlier",
+                    remedy="stop at another moment: not behind its last step, nor between a boot and the next one",
                 )
             machine.line("{}")  # the answer to an act of the host's, which nobody takes any more
         undone = [str(event["fault"]) for event in said if event["event"] == "undone"]
