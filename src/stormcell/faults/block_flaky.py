@@ -20,7 +20,6 @@ class BlockFlaky(BlockFault):
     counts = "requests that the device answered with an error"
     proves = "the kernel's count of failed requests of that device; the receipt says in which interval each reading was"
     example: ClassVar[dict[str, Any]] = {"kind": "block.flaky", "path": "/var/lib/app", "up": "5s", "down": "2s"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("up",)
 
     up: Duration
     """It works so long: 1s to 1h, whole seconds."""

@@ -28,7 +28,6 @@ class ClockSlow(WallClock):
     counts = "times that the wall clock was set back"
     proves = "CLOCK_REALTIME against CLOCK_BOOTTIME: its rate between the two readings"
     example: ClassVar[dict[str, Any]] = {"kind": "clock.slow", "speed": "50%", "step": "50ms"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("speed",)
 
     speed: Percent
     """Share of the true speed, 0% (it stands still) to 95%."""

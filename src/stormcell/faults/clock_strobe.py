@@ -24,7 +24,6 @@ class ClockStrobe(WallClock):
     counts = "jumps of the wall clock, there or back"
     proves = "CLOCK_REALTIME - CLOCK_BOOTTIME, at each reading either the old one or off by the jump"
     example: ClassVar[dict[str, Any]] = {"kind": "clock.strobe", "by": "-10m", "period": "200ms"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("period",)
 
     by: Offset
     """Forwards, or with a minus backwards; 10ms to 365 days."""

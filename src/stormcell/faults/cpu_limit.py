@@ -24,7 +24,6 @@ class CpuLimit(CgroupLimit):
     counts = "periods in which the group was throttled"
     proves = "nr_throttled in cpu.stat of that cgroup"
     example: ClassVar[dict[str, Any]] = {"kind": "cpu.limit", "service": "postgresql", "percent": "20%"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("percent",)
 
     percent: CpuPercent
     """Of what `of` says. Of one CPU, 250% is two and a half."""

@@ -26,7 +26,6 @@ class CpuOnline(CgroupLimit):
     counts = "CPUs that the guest, or the target's processes, cannot use any more"
     proves = "/sys/devices/system/cpu/online; for a target cpuset.cpus.effective of its cgroup"
     example: ClassVar[dict[str, Any]] = {"kind": "cpu.online", "leave": 1}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: Annotated[int, Field(strict=True, ge=1, le=1024)]
     """How many CPUs are left: the first ones of those that could be used."""

@@ -29,7 +29,6 @@ class CpuSlow(CgroupLimit):
     counts = "periods in which the group was throttled"
     proves = "nr_throttled in cpu.stat of that cgroup"
     example: ClassVar[dict[str, Any]] = {"kind": "cpu.slow", "service": "postgresql", "speed": "40%"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("speed",)
 
     speed: Percent
     """Of all CPUs of the guest together: 1% to 99%."""

@@ -18,7 +18,6 @@ class DiskFill(Filler):
     counts = "system calls of other processes that came back with ENOSPC or EDQUOT"
     proves = "a probe's own writes as that user, all refused, and the kernel's count of refused calls by process"
     example: ClassVar[dict[str, Any]] = {"kind": "disk.fill", "path": "/var/lib/postgresql", "user": "postgres"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: FreeSpace = "0B"
     """How much the user may still write: a size, or a percentage of the file system."""

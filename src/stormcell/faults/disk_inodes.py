@@ -19,7 +19,6 @@ class DiskInodes(Filler):
     counts = "system calls of other processes that came back with ENOSPC or EDQUOT"
     proves = "a probe's own new files, all refused, the free inodes by statfs, and the kernel's count of refused calls"
     example: ClassVar[dict[str, Any]] = {"kind": "disk.inodes", "path": "/var/lib/redis"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: FreeInodes = "0"
     """How many files can still be made: a number, or a percentage of all inodes."""

@@ -25,7 +25,6 @@ class DiskQuota(Documented):
         "the quota as the kernel has it, a probe's own writes as that user, all refused, and the count of refused calls"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "disk.quota", "path": "/var/lib/app", "user": "app", "leave": "0B"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave", "leave_files")
 
     path: GuestPath
     """A folder on a file system that keeps quotas, as the data volumes of a template do."""

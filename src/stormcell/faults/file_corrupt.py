@@ -26,7 +26,6 @@ class FileCorrupt(Programs, MaybeTarget):
     example: ClassVar[dict[str, Any]] = {
         "kind": "file.corrupt", "path": "/var/lib/postgresql", "service": "postgresql", "rate": "1%",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     path: GuestPath
     """A file, under whichever name of it, or whatever has that name when it is used; or a folder: all files below it,

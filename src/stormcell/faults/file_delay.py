@@ -31,7 +31,6 @@ class FileDelay(Delays, Traced):
         "kind": "file.delay", "service": "postgresql", "path": "/var/lib/postgresql", "operation": ["read", "fsync"],
         "delay": "50ms", "jitter": "20ms",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     path: GuestPath
     """A file, or a folder: all files below it. As in file.errno."""

@@ -39,7 +39,6 @@ class FileErrno(Errnos, MaybeTarget):
         "kind": "file.errno", "path": "/var/lib/postgresql", "operation": ["read", "write"], "errno": "EIO",
         "rate": "5%",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     path: GuestPath
     """A file, under whichever name of it, or whatever has that name when it is used; or a folder: it and all below it,

@@ -32,7 +32,6 @@ class FileShort(Often, Traced):
         "kind": "file.short", "service": "postgresql", "path": "/var/lib/postgresql", "operation": "write",
         "share": "30%", "rate": "10%",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every", "share")
 
     path: GuestPath
     """A file, or a folder: all files below it; by the name under which a file was opened, without symbolic links."""

@@ -20,7 +20,6 @@ class FileTruncate(NamedFile):
         "the size and inode by stat, and the kernel's own results of name lookups and opens of that path, by process"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "file.truncate", "path": "/var/lib/app/data.db", "to": "4KiB"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("to",)
 
     to: Size = 0
     """What is left of it."""

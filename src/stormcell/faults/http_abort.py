@@ -17,7 +17,6 @@ class HttpAbort(Relayed):
     counts = "connections that were reset"
     proves = "the resets that the relay sent, and the counters of the redirections"
     example: ClassVar[dict[str, Any]] = {"kind": "http.abort", "remote_port": 8080, "after": "100B"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("after",)
 
     after: Size = 0
     """Bytes that the server may send on a connection before it breaks. 0: the connection breaks at the first one."""

@@ -19,7 +19,6 @@ class HttpSlowBody(Relayed):
     counts = "pieces of answers that were given on slowly"
     proves = "the pieces that the relay gave on slowly, each counted as it left, and the counters of the redirections"
     example: ClassVar[dict[str, Any]] = {"kind": "http.slow-body", "remote_port": 8080, "rate": "1KiB"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("rate",)
 
     rate: Size
     """Bytes a second for each connection, 1B to 1GiB."""

@@ -31,7 +31,6 @@ class IoLimit(Target):
     example: ClassVar[dict[str, Any]] = {
         "kind": "io.limit", "service": "postgresql", "path": "/var/lib/postgresql", "write": "1MiB",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("read", "write", "read_operations", "write_operations")
 
     path: GuestPath
     """Any path: the disk that really holds it is meant, links and bind mounts are followed."""

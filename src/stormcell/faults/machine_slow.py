@@ -27,7 +27,6 @@ class MachineSlow(Documented):
     counts = "stops in which the host's kernel showed the virtual machine monitor as stopped"
     proves = "the share of time that it was stopped, as measured, and its state T in the host's /proc at each stop"
     example: ClassVar[dict[str, Any]] = {"kind": "machine.slow", "speed": "25%"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("speed",)
 
     speed: Percent
     """Share of the time that the machine runs, 5% to 95%."""

@@ -32,7 +32,6 @@ class MemoryLeak(MemoryTaker):
     example: ClassVar[dict[str, Any]] = {
         "kind": "memory.leak", "service": "postgresql", "by": "4MiB", "every": "1s", "most": "256MiB",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     by: Size
     """At least 64KiB."""

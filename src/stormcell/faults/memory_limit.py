@@ -27,7 +27,6 @@ class MemoryLimit(CgroupLimit):
     counts = "times a limit was hit, and processes killed for it"
     proves = "max, high and oom_kill in memory.events of that cgroup, counted from just before the limit was set"
     example: ClassVar[dict[str, Any]] = {"kind": "memory.limit", "service": "postgresql", "max": "64MiB"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("max", "high")
 
     max: Size | None = None
     """memory.max: page cache counts too. At least 1MiB. This or `high` or both."""

@@ -25,7 +25,6 @@ class MemoryOom(OomKill):
     counts = "processes that the kernel killed for memory in that group and that are the victim asked for"
     proves = "the victim's pid in the kernel log, with the group as the one out of memory"
     example: ClassVar[dict[str, Any]] = {"kind": "memory.oom", "service": "postgresql", "victim": "target"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("room",)
 
     room: Size = 16 << 20
     """What the group may use more than it does at the act: 4MiB to 1GiB."""

@@ -33,7 +33,6 @@ class Impair(Queue):
     example: ClassVar[dict[str, Any]] = {
         "kind": "net.impair", "device": "lo", "remote_port": 5432, "delay": "80ms", "jitter": "20ms", "loss": "2%"
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("rate", "gap")
 
     delay: Duration = 0.0
     """Added to every packet, up to 2m."""

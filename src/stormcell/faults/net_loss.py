@@ -31,7 +31,6 @@ class Loss(Queue):
     counts = "packets dropped by the netem qdisc"
     proves = "the drop counter of the netem qdisc itself (`tc -s qdisc`), with the loss as the kernel shows it"
     example: ClassVar[dict[str, Any]] = {"kind": "net.loss", "device": "eth0", "direction": "both", "loss": "10%"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every", "burst_end", "p31")
 
     loss: Percent | None = None
     """Share of the packets that are lost, from 0.0001%."""

@@ -33,7 +33,6 @@ class Rate(Queue):
         "as the kernel shows it"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "net.rate", "device": "lo", "local_port": 8080, "rate": "1mbit"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("rate", "burst")
 
     rate: BitRate
     """8kbit to 10gbit."""

@@ -27,7 +27,6 @@ class Reorder(Queue):
     example: ClassVar[dict[str, Any]] = {
         "kind": "net.reorder", "device": "lo", "remote_port": 9000, "reorder": "25%", "delay": "20ms"
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("gap",)
 
     reorder: Percent
     """Share of the packets (of every `gap`th, if that is set) that go ahead, from 0.0001%."""

@@ -24,7 +24,6 @@ class Slot(Queue):
     example: ClassVar[dict[str, Any]] = {
         "kind": "net.slot", "device": "lo", "remote_port": 9000, "every": "50ms", "at_most": "80ms", "slot_packets": 4
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("slot_packets", "slot_bytes")
 
     every: Duration
     """Time from one slot to the next, 100us to 1m; with `at_most` the shortest."""

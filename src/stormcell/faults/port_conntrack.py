@@ -20,7 +20,6 @@ class PortConntrack(Documented):
     counts = "packets dropped because the table was full"
     proves = "drop in /proc/net/stat/nf_conntrack, nf_conntrack_max, and the kernel log ('table full')"
     example: ClassVar[dict[str, Any]] = {"kind": "port.conntrack", "max": 16}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("max",)
 
     max: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
     """Connections that the table takes; those that are in it count and stay."""

@@ -18,7 +18,6 @@ class PortEphemeral(TakenPorts):
     counts = "connects of other processes that were refused for want of a local port"
     proves = "a histogram of sys_exit by process, call and errno, and the list of reserved ports as the kernel shows it"
     example: ClassVar[dict[str, Any]] = {"kind": "port.ephemeral"}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: Annotated[int, Field(strict=True, ge=0, le=20_000)] = 0
     """How many ports are left. Each can hold one connection to every peer, as ever."""

@@ -26,7 +26,6 @@ class ProcessDescriptors(LoweredLimit):
     counts = "calls of the target that were answered EMFILE (ENFILE without a target)"
     proves = "a histogram of the tracepoint sys_exit by process, and the limits as the kernel shows them"
     example: ClassVar[dict[str, Any]] = {"kind": "process.descriptors", "service": "postgresql", "leave": 0}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 0
     """How many more each of its processes (or the guest) may open."""

@@ -21,7 +21,6 @@ class ProcessPids(CgroupLimit):
     counts = "processes and threads that the kernel refused to make"
     proves = "max in pids.events of that cgroup and those below it"
     example: ClassVar[dict[str, Any]] = {"kind": "process.pids", "service": "postgresql", "leave": 0}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave", "max")
 
     leave: Annotated[int, Field(strict=True, ge=0, le=4_194_304)] | None = None
     """How many more it may have than it has at the act. Either this or `max`."""

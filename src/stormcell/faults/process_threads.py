@@ -23,7 +23,6 @@ class ProcessThreads(LoweredLimit):
     counts = "clone and fork calls of the target that were answered EAGAIN"
     proves = "a histogram of the tracepoint sys_exit by process, and the limits as the kernel shows them"
     example: ClassVar[dict[str, Any]] = {"kind": "process.threads", "user": "postgres", "leave": 0}
-    harder_when_less: ClassVar[tuple[str, ...]] = ("leave",)
 
     leave: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 0
     """How many more threads than now the user may have."""

@@ -31,7 +31,6 @@ class SyscallDelay(Delays, Traced):
     example: ClassVar[dict[str, Any]] = {
         "kind": "syscall.delay", "service": "postgresql", "call": "fsync", "delay": "200ms",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     call: Annotated[tuple[str, ...], *schema(ALL)] = Field(description=explained(ALL))
     path: GuestPath | None = None

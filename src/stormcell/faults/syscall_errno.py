@@ -33,7 +33,6 @@ class SyscallErrno(Errnos, Target):
     example: ClassVar[dict[str, Any]] = {
         "kind": "syscall.errno", "service": "postgresql", "call": "open", "errno": "EMFILE", "rate": "20%",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     call: Annotated[tuple[str, ...], *schema(tuple(NUMBER))] = Field(description=explained(CALLS))
     path: GuestPath | None = None

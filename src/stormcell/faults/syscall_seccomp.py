@@ -56,7 +56,6 @@ class SyscallSeccomp(Placed, Often):
     example: ClassVar[dict[str, Any]] = {
         "kind": "syscall.seccomp", "service": "postgresql", "call": "fsync", "errno": "EIO",
     }  # fmt: skip
-    harder_when_less: ClassVar[tuple[str, ...]] = ("every",)
 
     service: ServiceName | None = None
     """A service of the template; it is restarted. Without one, the fault waits for commands."""

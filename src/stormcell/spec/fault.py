@@ -107,9 +107,6 @@ class Fault(Value):
     counts: ClassVar[str]
     proves: ClassVar[str]
     example: ClassVar[dict[str, Any]]
-    harder_when_less: ClassVar[tuple[str, ...]] = ()
-    """Amounts of which a smaller one is the harder fault: what is left, a limit, a rate that is kept. Of all others it
-    is the larger one."""
     on_machine: ClassVar[bool] = False
     """True for a fault on the machine itself, which the host carries out."""
     unavailable: ClassVar[str] = ""

@@ -13,7 +13,7 @@ from stormcell.spec.errors import TemplateError
 from stormcell.spec.home import Home
 from stormcell.template.manifest import NAME, read_manifest
 from stormcell.template.sealed import open_sealed
-from stormcell.template.store import Entry, bytes_of, number
+from stormcell.template.store import Entry, bytes_of, folders_by_digest, number
 
 
 class SealedStore:
@@ -52,10 +52,7 @@ class SealedStore:
         return folder
 
     def _folders(self) -> Iterator[Path]:
-        if self.home.sealed.is_dir():
-            for path in self.home.sealed.iterdir():
-                if path.is_dir() and len(path.name) == 64:
-                    yield path
+        return folders_by_digest(self.home.sealed)
 
     def _entry(self, folder: Path) -> Entry:
         state, reason = "ready", ""

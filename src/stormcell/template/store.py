@@ -175,10 +175,7 @@ class Store:
         return removed
 
     def _folders(self) -> Iterator[Path]:
-        if self.home.templates.is_dir():
-            for path in self.home.templates.iterdir():
-                if path.is_dir() and len(path.name) == 64:
-                    yield path
+        return folders_by_digest(self.home.templates)
 
     def _names(self) -> Sequence[Path]:
         return sorted(self.home.names.iterdir()) if self.home.names.is_dir() else []
@@ -222,3 +219,11 @@ def _template(folder: Path, manifest: dict[str, Any]) -> Template:
         services=tuple(manifest["services"]),
         manifest=manifest,
     )
+
+
+def folders_by_digest(root: Path) -> Iterator[Path]:
+    """The folders below `root` that are named by a sha256."""
+    if root.is_dir():
+        for path in root.iterdir():
+            if path.is_dir() and len(path.name) == 64:
+                yield path

@@ -6,7 +6,7 @@ is a case that failed itself, not a guess. Greedy: one kind of step after the ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from stormcell.engine.explore.space import Case, Space
@@ -142,14 +142,3 @@ def _halved(case: Case, good: float, bad: float, moved: Mover, text: str, least:
         else:
             good = middle
     return case
-
-
-def drain(asking: Asking) -> Iterator[Step]:
-    """All steps of a case in which none still fails."""
-    try:
-        step = next(asking)
-        while True:
-            yield step
-            step = asking.send(False)
-    except StopIteration:
-        return

@@ -125,9 +125,7 @@ class SealedConductor:
             self.machine = await SealedMachine.restore(self._start.spec, self._folder, self._start.state)
             self.log.host("created", sandbox="sealed", ports={})
             await self._carry_out(self.machine)
-        except MachineDied as error:
-            self._lost("guest_lost", error)
-        except OutcomeUnknown as error:
+        except (MachineDied, OutcomeUnknown) as error:
             self._lost("guest_lost", error)
         except GuestProtocolError as error:
             self._lost("guest_protocol", error)
