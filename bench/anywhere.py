@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -133,7 +134,7 @@ def _python(home: Path, arguments: Sequence[str], user: str | None = None) -> by
         [PYTHON if user else sys.executable, *arguments],
         env=environment | ({"HOME": str(home)} if user else {}),
         user=user,
-        group=user,
+        group=None if user is None else pwd.getpwnam(user).pw_gid,
         extra_groups=None if user is None else [],
         capture_output=True,
         timeout=LONGEST_S,

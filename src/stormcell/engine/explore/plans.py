@@ -1,8 +1,8 @@
 """From an experiment to the drive to its instant, and from a case to its plan behind that. Pure.
 
-The drive sets up, starts the loads, measures the steady state and takes the inventory once, for all cases; an
-experiment that does not hold by itself is not explored. A case begins with the noise and the wait for its moment, then
-acts.
+The drive sets up, starts the loads and measures the steady state once, for all cases; an experiment that does not hold
+by itself is not explored. A case takes the inventory, for what `resume` set by its seed (the range of ports) is its own;
+then come the noise, the wait for its moment, and the act.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def compile_instant(loaded: Loaded, *, digest: str, seed: int) -> Plan:
     """Up to the instant."""
     experiment, disturbances = loaded.experiment, loaded.disturbances
     steps = [*needs(disturbances), *beginning(experiment), *probes(experiment, "before")]
-    steps += [InventoryStep(id="inventory.before", phase="before", label="before"), ForkStep(id="fork", phase="before")]
+    steps.append(ForkStep(id="fork", phase="before"))
     plan = plan_of(experiment, disturbances, steps, digest=digest, seed=seed, role="drive")
     return plan.model_copy(update={"sealed": True})
 
@@ -55,7 +55,7 @@ def variant(loaded: Loaded, space: Space, case: Case) -> Loaded:
 def compile_case(one: Loaded, space: Space, case: Case, *, digest: str) -> Plan:
     """From the instant on. `one` is the case's own experiment."""
     experiment = one.experiment
-    steps: list[Step] = []
+    steps: list[Step] = [InventoryStep(id="inventory.before", phase="before", label="before")]
     if case.noise and space.noise_gap is not None:
         noise = {"seed": case.seed, "gap_s": space.noise_gap, "first": case.first, "last": case.last}
         steps.append(NoiseStep(id="noise", phase="before", **noise))

@@ -97,7 +97,7 @@ def _weaker(case: Case, name: str, values: int) -> Asking:
     """Towards 0, the harmless end: the end itself, then by halves; a list value by value."""
     place = case.place(name)
     if values:
-        for index in range(int(place * values)):
+        for index in range(min(int(place * values), values - 1)):
             weaker = case.moved(name, (index + 0.5) / values)
             if (yield Step(weaker, f"{name} weaker")):
                 return weaker

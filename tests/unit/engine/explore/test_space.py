@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 
 import pytest
@@ -80,6 +81,19 @@ def smallest(fails, case, where):
             step = asking.send(fails(step.case))
     except StopIteration as end:
         return end.value
+
+
+def test_a_list_is_weakened_to_the_values_before_its_own_only():
+    where = space()
+    for case in first(3):
+        asking, own = shrink(where, case), where.values(case)["fault.loss"]
+        asked, step = [], next(asking)
+        with contextlib.suppress(StopIteration):
+            while True:
+                if step.text.startswith("fault.loss"):
+                    asked.append(where.values(step.case)["fault.loss"])
+                step = asking.send(False)
+        assert asked == VARY["fault.loss"][: VARY["fault.loss"].index(own)]
 
 
 def test_what_does_not_matter_goes():
@@ -173,7 +187,7 @@ def test_a_case_is_an_experiment_with_its_own_plan():
     plan = compile_case(one, where, case, digest="")
     assert one.experiment.settle == 1.0 and one.disturbances[0].fault.params()["delay"] == "2s"
     names = [step.id for step in plan.steps]
-    assert names[:3] == ["noise", "drop.work", "moment"] and "quiet" in names and "unload.work" not in names
+    assert names[:4] == ["inventory.before", "noise", "drop.work", "moment"] and "quiet" in names and "unload.work" not in names
     assert plan.seed == 5 and plan.sealed and plan.role == "branch"
     bare = variant(loaded, where, case.but(faults=()))
     assert [s.id for s in compile_case(bare, where, case, digest="").steps if s.phase in ("fault", "undo")] == [
