@@ -1,8 +1,8 @@
 """From an experiment to the drive to its instant, and from a case to its plan behind that. Pure.
 
 The drive sets up, starts the loads and measures the steady state once, for all cases; an experiment that does not hold
-by itself is not explored. A case takes the inventory, for what `resume` set by its seed (the range of ports) is its own;
-then come the noise, the wait for its moment, and the act.
+by itself is not explored. A case takes the inventory, since what `resume` set by its seed (the range of ports) is its
+own; then come the noise, the wait for its moment, and the act.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from stormcell.spec.errors import SpecError
 from stormcell.spec.exploration import Exploration
 from stormcell.spec.verdict import Verdict
 
-VARY = {"fault.delay": {"from": "10ms", "to": "1s"}, "fault.loss": ["1%", "5%", "20%"]}
+LOSSES = ["1%", "5%", "20%"]
+VARY = {"fault.delay": {"from": "10ms", "to": "1s"}, "fault.loss": LOSSES}
 
 
 def space(**more):
@@ -45,7 +46,7 @@ def test_a_range_is_spread_by_orders_of_magnitude_and_a_list_evenly():
     cases = first(102)[2:]
     below = sum(case.place("fault.delay") < 0.5 for case in cases)
     assert 45 <= below <= 55
-    counts = [sum(space().values(case)["fault.loss"] == value for case in cases) for value in VARY["fault.loss"]]
+    counts = [sum(space().values(case)["fault.loss"] == value for case in cases) for value in LOSSES]
     assert all(28 <= count <= 39 for count in counts)
     assert space().values(Case(0, (("fault.delay", 0.5), ("fault.loss", 0.0))))["fault.delay"] == "100ms"
 
@@ -93,7 +94,7 @@ def test_a_list_is_weakened_to_the_values_before_its_own_only():
                 if step.text.startswith("fault.loss"):
                     asked.append(where.values(step.case)["fault.loss"])
                 step = asking.send(False)
-        assert asked == VARY["fault.loss"][: VARY["fault.loss"].index(own)]
+        assert asked == LOSSES[: LOSSES.index(own)]
 
 
 def test_what_does_not_matter_goes():
@@ -187,7 +188,8 @@ def test_a_case_is_an_experiment_with_its_own_plan():
     plan = compile_case(one, where, case, digest="")
     assert one.experiment.settle == 1.0 and one.disturbances[0].fault.params()["delay"] == "2s"
     names = [step.id for step in plan.steps]
-    assert names[:4] == ["inventory.before", "noise", "drop.work", "moment"] and "quiet" in names and "unload.work" not in names
+    assert names[:4] == ["inventory.before", "noise", "drop.work", "moment"]
+    assert "quiet" in names and "unload.work" not in names
     assert plan.seed == 5 and plan.sealed and plan.role == "branch"
     bare = variant(loaded, where, case.but(faults=()))
     assert [s.id for s in compile_case(bare, where, case, digest="").steps if s.phase in ("fault", "undo")] == [
