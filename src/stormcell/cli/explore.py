@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from stormcell.cli.output import emit_json, json_flag, safe, say
 if TYPE_CHECKING:
     from stormcell.cli.screen import Screen
     from stormcell.engine.explore.coverage import Coverage, Tried
-    from stormcell.engine.explore.run import Explored, Failing
+    from stormcell.engine.explore.outcome import Explored, Failing
     from stormcell.engine.explore.space import Space
     from stormcell.engine.load import Loaded
 
@@ -58,11 +59,14 @@ def explore(
     if dry_run:
         _dry_run(loaded, space, seed, as_json)
         return
+    known: list[Explored] = []
     try:
-        found = asyncio.run(_explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into))
+        asyncio.run(_explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into, known))
     except KeyboardInterrupt:
-        say("interrupted; what had been started was released")
-        sys.exit(4)
+        if not known:
+            say("interrupted; what had been started was released")
+            sys.exit(4)
+    found = known[0]
     if as_json:
         emit_json(found.as_dict())
     else:
@@ -70,16 +74,19 @@ def explore(
     sys.exit(EXIT_CODE[found.verdict])
 
 
-async def _explore(loaded: Loaded, runs: int, seed: int, jobs: int, shrink_runs: int, into: Path | None) -> Explored:
+async def _explore(
+    loaded: Loaded, runs: int, seed: int, jobs: int, shrink_runs: int, into: Path | None, known: list[Explored]
+) -> None:
+    """Puts into `known` what is known at the end, however that comes."""
     from stormcell.cli.progress import Watcher
     from stormcell.engine.explore.run import explore as perform
     from stormcell.template.sealed import build_sealed
 
     with Watcher(total=1) as watcher:
         template = await build_sealed(loaded.recipe, progress=watcher.build)
-        follow = _Follow(watcher, loaded.experiment.name, runs)
+        follow = _Follow(watcher, loaded.experiment.name, runs, known)
         try:
-            return await perform(
+            await perform(
                 loaded, template, runs=runs, seed=seed, jobs=jobs, shrink_runs=shrink_runs, into=into, watch=follow
             )
         finally:
@@ -89,9 +96,10 @@ async def _explore(loaded: Loaded, runs: int, seed: int, jobs: int, shrink_runs:
 class _Follow:
     """The progress line."""
 
-    def __init__(self, watcher: Any, name: str, runs: int) -> None:
+    def __init__(self, watcher: Any, name: str, runs: int, known: list[Explored]) -> None:
         import time
 
+        self._known = known
         self._clock = time.monotonic
         self._began = self._clock()
         self._runs = runs
@@ -118,6 +126,15 @@ class _Follow:
         """One step of shrinking."""
         self._steps += 1
         self.line.show(f"shrinking, run {self._steps}: {text}: {'still fails' if failed else 'does not fail'}")
+
+    def confirming(self, event: Any) -> None:
+        """The smallest case once more."""
+        told = " ".join(str(event[key]) for key in ("event", "step") if event.get(key))
+        self.line.show(f"repeating the smallest case from its folder: {told}")
+
+    def ended(self, found: Explored) -> None:
+        """Kept for who shows it."""
+        self._known.append(found)
 
 
 def _dry_run(loaded: Loaded, space: Space, seed: int, as_json: bool) -> None:
@@ -166,7 +183,7 @@ def _show(found: Explored) -> None:
     if found.why_nothing:
         console.print(f"  of some runs nothing was learnt: {escape(found.why_nothing)}")
     if found.first is not None and found.shortest is not None:
-        _show_failing(console, found.first, found.shortest, len(found.steps))
+        _show_failing(console, found, found.first, found.shortest)
     _show_coverage(console, found.coverage)
     console.print(
         f"\n{found.runs} runs of the search, {found.per_minute:.0f} a minute; folder {escape(str(found.folder))}"
@@ -174,20 +191,22 @@ def _show(found: Explored) -> None:
 
 
 def _headline(found: Explored) -> str:
-    return {"failed": "broken", "survived": "not broken", "void": "nothing learnt", "unknown": "unknown"}[
-        str(found.verdict)
-    ]
+    said = {"failed": "broken", "survived": "not broken", "void": "nothing learnt", "unknown": "unknown"}
+    return f"{said[str(found.verdict)]}{' (interrupted)' if found.interrupted else ''}"
 
 
-def _show_failing(console: Screen, first: Failing, shortest: Failing, steps: int) -> None:
+def _show_failing(console: Screen, found: Explored, first: Failing, shortest: Failing) -> None:
     from rich.markup import escape
 
     for reason in shortest.result.reasons[:3]:
         console.print(f"  {escape(reason.text)}  [dim]({reason.code})[/dim]")
     console.print(f"  found with  {escape(_case(first))}")
-    console.print(f"  shrunk to   {escape(_case(shortest))}  [dim]({steps} runs)[/dim]")
-    console.print("  replay it with")
-    console.print(f"    stormcell run --replay {escape(str(shortest.folder))}", soft_wrap=True)
+    console.print(f"  shrunk to   {escape(_case(shortest))}  [dim]({len(found.steps)} runs)[/dim]")
+    if found.replay is not None and found.replay.difference is not None:
+        console.print(f"  [red bold]DIFFERENT when repeated[/red bold]: {escape(found.replay.difference.text)}")
+    repeated = {"identical": "repeated once, identical", "different": "see above", "not tried": "not repeated"}
+    console.print(f"  replay it with  [dim]({repeated[str(found.replayed)]})[/dim]")
+    console.print(f"    stormcell run --replay {escape(shlex.quote(str(shortest.folder)))}", soft_wrap=True)
 
 
 def _case(one: Failing) -> str:
@@ -196,6 +215,8 @@ def _case(one: Failing) -> str:
     said.append(f"faults: {', '.join(case.faults) or 'none'}")
     if case.loads:
         said.append(f"loads: {', '.join(case.loads)}")
+    if case.brief:
+        said.append(f"only up to the act: {', '.join(case.brief)}")
     if case.length < 1:
         said.append(f"{case.length:.0%} of settle and hold")
     if case.noise:

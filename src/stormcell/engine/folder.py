@@ -82,6 +82,11 @@ class RunFolder:
         """The same, as indented JSON."""
         self.write(name, json.dumps(value, indent=1) + "\n")
 
+    def append(self, name: str, value: Any) -> None:
+        """A line of JSON at the end of a file."""
+        with _host_errors(self.path / name), (self.path / name).open("a") as stream:
+            stream.write(json.dumps(value) + "\n")
+
     def event(self, event: Mapping[str, Any], *, at: float | None = None) -> dict[str, Any]:
         """Append one event with the host's seconds since the run began (`h`), or `at`. Returns what was written."""
         line = {"h": round(time.monotonic() - self.began if at is None else at, 6), **event}

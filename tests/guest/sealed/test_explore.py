@@ -7,7 +7,6 @@ import pytest
 
 from stormcell.engine.explore.run import explore
 from stormcell.engine.load import load_mapping
-from stormcell.engine.sealed.run import replay
 from stormcell.spec.home import Home
 from stormcell.template.sealed import build_sealed
 from stormcell.template.store import find
@@ -53,6 +52,5 @@ def test_what_breaks_is_made_smaller_and_its_folder_repeats_it(home, tmp_path):
     assert found.first.values == found.shortest.values == {"fault.delay": "800ms"}
     assert [step["failed"] for step in found.steps if step["step"] == "fault.delay weaker"] == [False, False]
     assert found.coverage.seeds == 2
-    again = asyncio.run(replay(found.shortest.folder, home=home))
-    assert again.difference is None, again.difference.text
-    assert again.outcome.verdict == "failed"
+    assert found.replay is not None and found.replay.difference is None, found.replay
+    assert (found.replayed, found.replay.outcome.verdict) == ("identical", "failed")

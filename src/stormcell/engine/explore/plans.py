@@ -63,8 +63,11 @@ def compile_case(one: Loaded, space: Space, case: Case, *, digest: str) -> Plan:
     steps += [UnloadStep(id=f"drop.{name}", phase="before", load=name) for name in dropped]
     if case.at:
         steps.append(WaitStep(id="moment", phase="before", seconds=case.at))
-    steps += _quiet_at_the_end(_act(one), case.noise)
-    steps = [step for step in steps if not _stops(step, dropped)]
+    brief = [name for name in case.loads if name in case.brief]
+    steps += [UnloadStep(id=f"end.{name}", phase="before", load=name) for name in brief]
+    ended = {*dropped, *brief}
+    rest = _quiet_at_the_end(_act(one), case.noise)
+    steps += [step for step in rest if not (isinstance(step, UnloadStep) and step.load in ended)]
     plan = plan_of(experiment, one.disturbances, steps, digest=digest, seed=case.seed, role="branch")
     return plan.model_copy(update={"sealed": True})
 
@@ -86,7 +89,3 @@ def _quiet_at_the_end(steps: Sequence[Step], noise: bool) -> list[Step]:
     if place is None:
         return list(steps)
     return [*steps[:place], QuietStep(id="quiet", phase="end"), *steps[place:]]
-
-
-def _stops(step: Step, dropped: Sequence[str]) -> bool:
-    return isinstance(step, UnloadStep) and step.load in dropped and not step.id.startswith("drop.")

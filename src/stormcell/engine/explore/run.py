@@ -1,17 +1,16 @@
-"""Explore an experiment: cases from one instant, until one breaks it; then a smaller one that still does."""
+"""Explore an experiment: cases from one instant, until one breaks it; then a smaller one that still does, repeated."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
 
-from stormcell.engine.explore.coverage import Coverage, Tried, coverage
+from stormcell.engine.explore.coverage import Tried, coverage
+from stormcell.engine.explore.outcome import Explored, Failing, Quiet, Watch
 from stormcell.engine.explore.plans import compile_case, compile_instant, variant
 from stormcell.engine.explore.shrink import shrink
 from stormcell.engine.explore.space import Case, Space
@@ -20,9 +19,9 @@ from stormcell.engine.load import Loaded
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.refusals import check_sealed
-from stormcell.engine.sealed.run import SealedOutcome, perform
+from stormcell.engine.sealed.run import SealedOutcome, perform, replay
 from stormcell.judge.verdict import judge
-from stormcell.spec.errors import SpecError
+from stormcell.spec.errors import SpecError, StormcellError
 from stormcell.spec.expansion import BadPath
 from stormcell.spec.exploration import Exploration
 from stormcell.spec.home import Home
@@ -34,117 +33,12 @@ SHRINK_RUNS = 60
 FRUITLESS = 5
 
 
-class Watch(Protocol):
-    """Who follows an exploration."""
-
-    def driving(self, event: Any) -> None:
-        """An event on the way to the instant."""
-
-    def tried(self, one: Tried) -> None:
-        """A run of the search came to its end."""
-
-    def step(self, text: str, failed: bool, guest_seconds: float) -> None:
-        """A run of the shrinking came to its end."""
-
-
-class Quiet:
-    """Nobody does."""
-
-    def driving(self, event: Any) -> None:
-        """Ignored."""
-
-    def tried(self, one: Tried) -> None:
-        """Ignored."""
-
-    def step(self, text: str, failed: bool, guest_seconds: float) -> None:
-        """Ignored."""
-
-
-@dataclass(frozen=True)
-class Failing:
-    """A case that broke the hypothesis, and its run's folder, from which `run --replay` repeats it."""
-
-    case: Case
-    values: dict[str, Any]
-    result: Result
-    folder: Path
-    guest_seconds: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        case = self.case
-        return {
-            "seed": case.seed,
-            "values": self.values,
-            "act_at": case.at,
-            "faults": list(case.faults),
-            "loads": list(case.loads),
-            "length": case.length,
-            "noise": {"first": case.first, "last": case.last} if case.noise else None,
-            "reasons": [reason.model_dump(mode="json") for reason in self.result.reasons],
-            "guest_seconds": round(self.guest_seconds, 6),
-            "folder": str(self.folder),
-            "replay": f"stormcell run --replay {self.folder}",
-        }
-
-
-@dataclass
-class Explored:
-    """What came of it."""
-
-    experiment: str
-    folder: Path
-    coverage: Coverage
-    drive: Result
-    first: Failing | None = None
-    shortest: Failing | None = None
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    host_seconds: float = 0.0
-    search_seconds: float = 0.0
-    runs: int = 0
-    why_nothing: str = ""
-    """Of the first run from which nothing was learnt."""
-    interrupted: bool = False
-
-    @property
-    def verdict(self) -> Verdict:
-        """Failed when a case broke it, survived when runs were learnt from and none did."""
-        if self.first is not None:
-            return Verdict.FAILED
-        if self.coverage.counts[Verdict.SURVIVED]:
-            return Verdict.SURVIVED
-        unknown = self.coverage.counts[Verdict.UNKNOWN] or self.drive.verdict is Verdict.UNKNOWN
-        return Verdict.UNKNOWN if unknown else Verdict.VOID
-
-    @property
-    def per_minute(self) -> float:
-        """Runs of the search."""
-        return self.runs / self.search_seconds * 60 if self.search_seconds else 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "experiment": self.experiment,
-            "verdict": str(self.verdict),
-            "folder": str(self.folder),
-            "coverage": self.coverage.as_dict(),
-            "first": self.first.as_dict() if self.first else None,
-            "shortest": self.shortest.as_dict() if self.shortest else None,
-            "shrinking": self.steps,
-            "why_nothing": self.why_nothing,
-            "runs_per_minute": round(self.per_minute, 1),
-            "host_seconds": round(self.host_seconds, 3),
-            "drive": self.drive.model_dump(mode="json"),
-            "interrupted": self.interrupted,
-        }
-
-
 def space_of(loaded: Loaded) -> Space:
     """Of an experiment. Raises SpecError when its values make no experiment."""
     experiment = loaded.experiment
     exploration = experiment.explore or Exploration()
     faults = [item.id for item in loaded.disturbances]
-    lasts = experiment.settle + experiment.hold > 0
+    lasts = any(getattr(experiment, key) > 0 and key not in exploration.vary for key in ("settle", "hold"))
     space = Space.of(exploration, faults, [load.name for load in experiment.load], lasts)
     corners: Iterator[Case] = space.cases(0)
     for _ in range(2 if space.dimensions else 0):
@@ -174,8 +68,9 @@ async def explore(
 ) -> Explored:
     """At most `runs` cases, `jobs` at a time, until one breaks the hypothesis; then at most `shrink_runs` to shrink it.
 
-    Raises SpecError for what cannot be sealed or varied, and what the host lacked for the first machine. Cancelling
-    releases what runs and raises CancelledError; what was tried by then is in the folder.
+    The smallest failing case is then repeated from its folder. Raises SpecError for what cannot be sealed or varied,
+    and what the host lacked. Cancelling releases what runs and raises CancelledError; `watch.ended` and
+    exploration.json have what was known by then.
     """
     home = home or Home.current()
     check_sealed(loaded)
@@ -205,30 +100,51 @@ class Explorer:
     async def perform(self, runs: int, jobs: int, shrink_runs: int) -> Explored:
         """See `explore`."""
         began = time.monotonic()
+        found = Explored(self._loaded.experiment.name, self._folder.path, coverage(self._space, ()), _no_result())
+        try:
+            await self._all(found, runs, jobs, shrink_runs)
+        except BaseException:
+            found.interrupted = True
+            raise
+        finally:
+            self._known_of(found)
+            found.host_seconds = time.monotonic() - began
+            with suppress(StormcellError) if found.interrupted else nullcontext():  # the cause of that is told already
+                self._folder.write_json("exploration.json", found.as_dict())
+            self._folder.close()
+            self._watch.ended(found)
+        return found
+
+    async def _all(self, found: Explored, runs: int, jobs: int, shrink_runs: int) -> None:
         driven = self._folder.below("drive")
         driven.write_json("plan.json", self._drive.model_dump(mode="json"))
         instant = Instant(
             self._drive, self._template, driven, home=self._home, seed=self._seed, on_event=self._watch.driving
         )
-        found = Explored(self._loaded.experiment.name, self._folder.path, coverage(self._space, ()), _no_result())
         async with instant:
             found.drive = judge(self._drive, instant.log.events, {})
             driven.save_result(found.drive)
-            if instant.there:
-                searching = time.monotonic()
+            if not instant.there:
+                return
+            searching = time.monotonic()
+            try:
                 await self._search(instant, runs, jobs)
+            finally:
                 found.search_seconds = time.monotonic() - searching
-                found.runs = len(self._tried)
-                taught = (Verdict.SURVIVED, Verdict.FAILED)
-                found.why_nothing = next((one.why for one in self._tried if one.verdict not in taught), "")
-                if self._failing:
-                    found.first = min(self._failing, key=lambda one: one.guest_seconds)
-                    found.shortest = await self._shrink(instant, found.first, shrink_runs, found.steps)
+                self._known_of(found)
+            if found.first is not None:
+                await self._shrink(instant, found, shrink_runs)
+        if found.shortest is not None:
+            found.replay = await replay(found.shortest.folder, home=self._home, on_event=self._watch.confirming)
+
+    def _known_of(self, found: Explored) -> None:
+        """What the runs of the search say, at any moment."""
+        found.runs = len(self._tried)
         found.coverage = coverage(self._space, self._tried)
-        found.host_seconds = time.monotonic() - began
-        self._folder.write_json("exploration.json", found.as_dict())
-        self._folder.close()
-        return found
+        taught = (Verdict.SURVIVED, Verdict.FAILED)
+        found.why_nothing = next((one.why for one in self._tried if one.verdict not in taught), "")
+        if self._failing and found.first is None:
+            found.first = found.shortest = min(self._failing, key=lambda one: one.guest_seconds)
 
     async def _search(self, instant: Instant, runs: int, jobs: int) -> None:
         cases = self._space.cases(self._seed)
@@ -240,9 +156,12 @@ class Explorer:
                 left -= 1
                 await self._try(instant, next(cases))
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(jobs, runs)):
-                group.create_task(worker())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(jobs, runs)):
+                    group.create_task(worker())
+        except ExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None  # that of the first; the others were ended for it
 
     def _fruitless(self) -> bool:
         """The first runs taught nothing, all for one reason: the next ones would not, either."""
@@ -269,8 +188,7 @@ class Explorer:
         values = {name: str(value) for name, value in self._space.values(one.case).items()}
         line = {"run": one.number, "seed": one.case.seed, "values": values, "act_at": one.case.at}
         line |= {"verdict": str(one.verdict), "why": one.why, "guest_seconds": round(one.guest_seconds, 6)}
-        with (self._folder.path / TRIED).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        self._folder.append(TRIED, line)
 
     async def _carry_out(self, instant: Instant, case: Case) -> tuple[SealedOutcome, Failing | None]:
         """One run. The folder of one that did not fail is removed again."""
@@ -296,12 +214,13 @@ class Explorer:
         values = self._space.values(case)
         return outcome, Failing(case, values, outcome.result, folder.path, outcome.sealed.guest_seconds)
 
-    async def _shrink(self, instant: Instant, first: Failing, most: int, steps: list[dict[str, Any]]) -> Failing:
-        best, wanted = first, symptom(first.result)
-        asking = shrink(self._space, first.case)
+    async def _shrink(self, instant: Instant, found: Explored, most: int) -> None:
+        """`found.shortest` is the smallest so far at any moment."""
+        assert found.first is not None
+        wanted, asking = symptom(found.first.result), shrink(self._space, found.first.case)
         try:
             step = next(asking)
-            while len(steps) < most:
+            while len(found.steps) < most:
                 failed = self._known.get(step.case)
                 if failed is None:
                     outcome, failing = await self._carry_out(instant, step.case)
@@ -309,14 +228,13 @@ class Explorer:
                     failed = failing is not None and symptom(failing.result) == wanted
                     self._known[step.case] = failed
                     if failed and failing is not None:
-                        best = failing
+                        found.shortest = failing
                     seconds = outcome.sealed.guest_seconds
-                    steps.append({"step": step.text, "failed": failed, "guest_seconds": round(seconds, 6)})
+                    found.steps.append({"step": step.text, "failed": failed, "guest_seconds": round(seconds, 6)})
                     self._watch.step(step.text, failed, seconds)
                 step = asking.send(failed)
         except StopIteration:
             pass
-        return best
 
 
 def symptom(result: Result) -> tuple[str, str]:

@@ -61,6 +61,12 @@ def _fewer_loads(case: Case) -> Asking:
         kept = tuple(load for load in case.loads if load != name)
         if (yield Step(case.but(loads=kept), f"without the load '{name}'")):
             case = case.but(loads=kept)
+    for name in case.loads:
+        if name in case.brief:
+            continue
+        brief = tuple(load for load in case.loads if load == name or load in case.brief)
+        if (yield Step(case.but(brief=brief), f"the load '{name}' only up to the act")):
+            case = case.but(brief=brief)
     return case
 
 

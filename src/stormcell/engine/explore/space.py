@@ -53,7 +53,8 @@ class Dimension:
 class Case:
     """What one run is. `places` are those of the dimensions; `first` and `last` bound the schedule noise.
 
-    `length` is the share of the experiment's `settle` and `hold`, during which its loads go on.
+    `brief` are the loads that end at the act; `length` is the share of the experiment's `settle` and `hold`, during
+    which the others go on.
     """
 
     seed: int
@@ -61,6 +62,7 @@ class Case:
     at: float = 0.0
     faults: tuple[str, ...] = ()
     loads: tuple[str, ...] = ()
+    brief: tuple[str, ...] = ()
     length: float = 1.0
     noise: bool = False
     first: int = 0

@@ -179,6 +179,29 @@ def test_what_cannot_be_varied_is_told_before_anything_starts(vary, told):
     assert told in str(caught.value) and "explore.vary" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("times", "vary", "lasts"),
+    [
+        ({"settle": "1s"}, {}, True),
+        ({}, {}, False),
+        ({"settle": "1s"}, {"settle": ["1s", "2s"]}, False),
+        ({"settle": "1s", "hold": "1s"}, {"settle": ["1s", "2s"]}, True),
+    ],
+)
+def test_what_varies_is_not_made_shorter_a_second_time(times, vary, lasts):
+    assert space_of(load_mapping({**RACE, **times, "explore": {"schedules": True, "vary": vary}})).lasts is lasts
+
+
+def test_a_load_ends_at_the_act_if_it_may():
+    def fails(one):
+        return "b" in one.loads
+
+    case = smallest(fails, first(1)[0], space())
+    assert (case.loads, case.brief) == (("b",), ("b",))
+    case = smallest(lambda one: fails(one) and "b" not in one.brief, first(1)[0], space())
+    assert (case.loads, case.brief) == (("b",), ())
+
+
 def test_a_case_is_an_experiment_with_its_own_plan():
     fields = {"settle": "2s", "fault": {"kind": "net.delay", "device": "lo", "delay": "1s"}}
     loaded = load_mapping({**RACE, **fields, "explore": {"schedules": True, "vary": {"fault.delay": ["1s", "2s"]}}})
@@ -191,6 +214,8 @@ def test_a_case_is_an_experiment_with_its_own_plan():
     assert names[:4] == ["inventory.before", "noise", "drop.work", "moment"]
     assert "quiet" in names and "unload.work" not in names
     assert plan.seed == 5 and plan.sealed and plan.role == "branch"
+    brief = [step.id for step in compile_case(one, where, case.but(loads=("work",), brief=("work",)), digest="").steps]
+    assert brief[:4] == ["inventory.before", "noise", "moment", "end.work"] and "unload.work" not in brief
     bare = variant(loaded, where, case.but(faults=()))
     assert [s.id for s in compile_case(bare, where, case, digest="").steps if s.phase in ("fault", "undo")] == [
         "act",
