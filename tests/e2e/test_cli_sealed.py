@@ -101,3 +101,11 @@ def test_what_a_killed_sealed_run_left_is_found_by_gc(home, file):
     (left,) = found()
     assert left["gone"] is True and str(runs) in left["path"]
     assert not list(runs.glob("*/.machine-*")) and found() == []
+
+    (folder,) = runs.iterdir()
+    events = len((folder / "events.jsonl").read_text().splitlines())
+    again = stormcell("run", "--replay", folder, "--json", home=home)
+    assert again.returncode == 4, again.stderr
+    replayed = json_of(again)
+    assert (replayed["cut_off"], replayed["identical"]) == ({"events": events}, False)
+    assert replayed["outcome"]["verdict"] == "survived"

@@ -154,6 +154,36 @@ def test_what_a_failure_says(project, home):
     assert left(home) == []
 
 
+def test_a_sealed_experiment_of_a_mark_and_what_its_failure_says(project, home):
+    (project.path / "slow.yaml").write_text(SLOW)
+    project.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.stormcell(experiment="slow.yaml", sealed=True, seed=7, verdict="failed")
+        def test_sealed(outcome):
+            raise AssertionError("the verdict is looked at first")
+        """
+    )
+    done = project.runpytest_subprocess("--junitxml=report.xml")
+    done.assert_outcomes(failed=1)
+    (folder,) = (home / "state" / "runs").iterdir()
+    done.stdout.fnmatch_lines(
+        [
+            "slow is survived and not failed: *",
+            "*stormcell run slow: survived*",
+            f"folder: {folder}",
+            f"sealed: seed 7; *s[*] of guest time in * to 1; repeat it: stormcell run --replay {folder}",
+            "receipt of net.delay {device: lo*delay: 50ms*",
+            "[*] guest time: *",
+        ]
+    )
+    assert "the verdict is looked at first" not in done.stdout.str()
+    assert json.loads((folder / "sealed.json").read_text())["seed"] == 7
+    (written,) = [item.attrib for item in ET.parse(project.path / "report.xml").iter("property")]
+    assert written == {"name": "stormcell survived", "value": str(folder)}
+
+
 @pytest.fixture(scope="module")
 def shop() -> Path:
     """The example's folder, its template built."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def replay_run(folder: Path, as_json: bool) -> int:
-    """Exit code 0 when the event logs are equal, 1 when they are not, 4 when it was interrupted."""
+    """Exit code 0 when the event logs are equal, 1 when they are not, 4 when this or the recorded run was cut off."""
     try:
         found = asyncio.run(_replay(folder))
     except KeyboardInterrupt:
@@ -25,6 +25,8 @@ def replay_run(folder: Path, as_json: bool) -> int:
         emit_json(found.as_dict())
     else:
         _show(found)
+    if found.cut_off is not None:
+        return 4
     return 0 if found.difference is None else 1
 
 
@@ -50,6 +52,11 @@ def _show(found: Replay) -> None:
     if difference is None:
         digest = outcome.sealed.events_sha256[:16]
         click.echo(safe(f"identical: every event, byte for byte (sha256 {digest}...); {outcome.verdict}; {times}"))
+    elif found.cut_off is not None:
+        same = f"all {found.cut_off} events that it has are the same here, byte for byte"
+        known = same if found.cut_off else "it has no events"
+        click.echo(safe(f"CUT OFF: the recorded run never came to its end; {known}; {outcome.verdict}; {times}"))
+        click.echo(safe(f"the new run is kept in {outcome.folder}"))
     else:
         click.echo(safe(f"DIFFERENT: {difference.text}; {outcome.verdict}; {times}"))
         click.echo(safe(f"the new run is kept in {outcome.folder}"))

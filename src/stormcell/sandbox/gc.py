@@ -104,6 +104,8 @@ def _held_folders(home: Home) -> Iterator[tuple[str, Path]]:
     for prefix, kind in (("i-", "instant"), ("m-", "sealed machine"), ("l-", "sealed machine")):
         for name in (prefix, f"{MAKING}{prefix}"):
             yield from ((kind, path) for path in sorted(home.instants.glob(f"{name}*")) if path.is_dir())
+    for name in (".drive-", f"{MAKING}.drive-"):
+        yield from (("drive", path) for path in sorted(home.runs.glob(f"{name}*")))
     for runs in (home.runs, home.campaigns):
         for depth in ("*", "*/*", "*/*/*"):
             for name in (".machine-", f"{MAKING}.machine-"):

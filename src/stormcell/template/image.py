@@ -14,12 +14,13 @@ from pathlib import Path
 from stormcell.machine.durable import awaited_lock, check_room, publish
 from stormcell.machine.host import tool
 from stormcell.machine.kernel import Kernel
+from stormcell.spec.epoch import EPOCH
 from stormcell.spec.errors import BuildFailed, TemplateBroken
 from stormcell.spec.home import Home, private_folder
 from stormcell.template.manifest import verify_files, write_manifest
 from stormcell.template.namespace import check_namespace, own_mounts, remove_tree
 from stormcell.template.program import run
-from stormcell.template.rootfs import EPOCH, FIRST, MKFS, SCRIPT, Disk, make_disk, mkfs_options
+from stormcell.template.rootfs import FIRST, MKFS, SCRIPT, Disk, make_disk, mkfs_options
 from stormcell.template.sources import apt_options, debian_sources, host_suite
 
 FORMAT = 2

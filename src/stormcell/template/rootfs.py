@@ -1,5 +1,7 @@
 """From the packages' tar to a root file system: the same bytes of the same contents, whoever makes it, where and when.
 
+EPOCH is the time of all that a build makes. What a package brings keeps its own, for Python compares it.
+
 What mkfs.ext4 would take from the moment is given to it: identifiers, times, defaults of the host. What it takes from
 the unpacked tree and cannot be told otherwise, when an inode was changed and read, is set in the finished image.
 """
@@ -13,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stormcell.machine.host import tool
+from stormcell.spec.epoch import EPOCH
 from stormcell.spec.errors import BuildFailed
 from stormcell.template.namespace import as_root
 from stormcell.template.packages import installed
 from stormcell.template.program import run
 
-EPOCH = 1_767_225_600
-"""2026-01-01 UTC: the time of all that a build makes. What a package brings keeps its own, for Python compares it."""
 FIRST = "/etc/stormcell/first"
 """In the guest: a script that makes anew what packages made at random when they were installed. Not always there."""
 MKFS = """[defaults]

@@ -21,9 +21,10 @@ from stormcell.machine.commands import Exit, not_started
 from stormcell.machine.disk import writing
 from stormcell.machine.durable import awaited_lock, check_room, publish
 from stormcell.machine.sealed import memory
-from stormcell.machine.sealed.argv import EPOCH, SealedSpec
+from stormcell.machine.sealed.argv import SealedSpec
 from stormcell.machine.sealed.layout import Layout
 from stormcell.machine.sealed.machine import SealedMachine
+from stormcell.spec.epoch import EPOCH
 from stormcell.spec.errors import BuildFailed, MachineError, SandboxError, SpecError, TemplateBroken, TemplateError
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.recipe import Recipe

@@ -103,11 +103,12 @@ def test_what_cannot_be_removed_is_said_and_the_rest_goes(home):
     assert "lease: Is a directory" in first.reason
 
 
-@pytest.mark.parametrize("place", ["instant", "machine of an instant", "run"])
+@pytest.mark.parametrize("place", ["instant", "machine of an instant", "drive", "run"])
 def test_what_a_killed_sealed_run_left_goes_with_its_machine_and_what_is_held_stays(home, stand_in, place):
     below, prefix = {
         "instant": (home.instants, "i-"),
         "machine of an instant": (home.instants, "m-"),
+        "drive": (home.runs, ".drive-"),
         "run": (home.runs / "20261130T000000-web-abc", ".machine-"),
     }[place]
     below.mkdir(parents=True)

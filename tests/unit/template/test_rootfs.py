@@ -11,9 +11,11 @@ import uuid
 import pytest
 
 from stormcell.machine.host import tool
+from stormcell.spec.epoch import EPOCH
 from stormcell.spec.errors import BuildFailed, NoPermission
+from stormcell.template import program
 from stormcell.template.namespace import check_namespace
-from stormcell.template.rootfs import EPOCH, FIRST, Disk, make_disk, mkfs_options, time_script
+from stormcell.template.rootfs import FIRST, Disk, make_disk, mkfs_options, time_script
 
 STATUS = """\
 Package: {}
@@ -95,6 +97,17 @@ def test_the_same_contents_make_the_same_bytes(small_tree, monkeypatch):
         again, _ = small_tree("second")
     finally:
         os.umask(mask)
+    assert image.read_bytes() == again.read_bytes()
+
+
+def test_the_defaults_of_the_hosts_mkfs_are_not_taken(small_tree, tmp_path, monkeypatch):
+    image, _ = small_tree("first")
+    hostile = tmp_path / "mke2fs.conf"
+    hostile.write_text("[defaults]\nblocksize = 1024\ninode_size = 128\nbase_features = filetype\n")
+    monkeypatch.setenv("MKE2FS_CONFIG", str(hostile))
+    monkeypatch.setattr(program, "PASSED", {*program.PASSED, "MKE2FS_CONFIG"})  # as if it were in the host's /etc
+    time.sleep(1.1)
+    again, _ = small_tree("second")
     assert image.read_bytes() == again.read_bytes()
 
 

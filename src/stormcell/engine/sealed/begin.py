@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.sealed.bundle import Drive
 from stormcell.engine.sealed.conduct import Start, Until
 from stormcell.engine.sealed.instant import Instant
+from stormcell.machine.held import held
 from stormcell.spec.errors import OutcomeUnknown
 from stormcell.spec.home import Home, private_folder
 from stormcell.template.sealed import SealedTemplate
@@ -17,6 +18,10 @@ from stormcell.template.sealed import SealedTemplate
 
 def _ignore(_: object) -> None:
     """Nobody watches."""
+
+
+ASIDE = ".drive-"
+"""Begins its name."""
 
 
 @asynccontextmanager
@@ -31,17 +36,28 @@ async def begun_at(
         yield Start(template.spec("sealed"), template.state)
         return
     until = None if drive.event is None and drive.seconds is None else Until(drive.event, drive.seconds)
-    aside = RunFolder.create(private_folder(home.runs), f"drive-{drive.plan.experiment.replace('/', '-')}")
-    try:
-        async with AsyncExitStack() as held:
+    with aside(home) as log:
+        async with AsyncExitStack() as stack:
             async with begun_at(drive.before, template, home, on_event) as start:
                 instant = Instant(
-                    drive.plan, template, aside, home=home, seed=drive.seed, until=until, on_event=on_event, start=start
+                    drive.plan,
+                    template,
+                    log,
+                    home=home,
+                    seed=drive.seed,
+                    until=until,
+                    on_event=on_event,
+                    start=start,
                 )
-                await held.enter_async_context(instant)
+                await stack.enter_async_context(instant)
             if not instant.there:
                 lost = next((event["text"] for event in instant.log.events if event["event"] == "lost"), "")
                 raise OutcomeUnknown(f"the run did not come to its beginning: {lost or 'its drive ended early'}")
             yield instant.start(hand_over=drive.hand_over)
-    finally:
-        aside.discard()
+
+
+@contextmanager
+def aside(home: Home) -> Iterator[RunFolder]:
+    """A folder for the events of a drive, beside the runs and none of them; `stormcell gc` finds one that was left."""
+    with held(private_folder(home.runs), ASIDE) as path:
+        yield RunFolder(path)

@@ -50,6 +50,21 @@ def against_digest(was: str, now: bytes) -> Difference | None:
     return None if hashlib.sha256(now).hexdigest() == was else Difference(None, None, None)
 
 
+def cut_off(was: bytes, now: bytes) -> int | None:
+    """How many events of a recorded run there are that never came to its end, when `now` begins with all of them.
+
+    None when it came to its end (the last event is that its machine was released, and none is that it was lost), and
+    when it differs before. What the host wrote of the loss is none of those events.
+    """
+    lines = was.splitlines(keepends=True)
+    events = [_event(line) or {} for line in lines]
+    lost = next((n for n, one in enumerate(events) if (one.get("on"), one.get("event")) == ("host", "lost")), None)
+    if lost is None and events and events[-1].get("event") in ("released", "release_failed"):
+        return None
+    there = b"".join(lines[:lost])
+    return there.count(b"\n") if now.startswith(there) else None
+
+
 def _event(line: bytes | None) -> dict[str, Any] | None:
     if line is None:
         return None

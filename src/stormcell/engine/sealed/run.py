@@ -17,7 +17,7 @@ from stormcell.engine.load import Loaded, load_mapping
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.begin import begun_at
 from stormcell.engine.sealed.bundle import Sealed
-from stormcell.engine.sealed.compare import Difference, against_digest, first_difference
+from stormcell.engine.sealed.compare import Difference, against_digest, cut_off, first_difference
 from stormcell.engine.sealed.conduct import SealedConductor, Start
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
@@ -113,13 +113,18 @@ def _after(sealed: Sealed, conductor: SealedConductor, folder: Path) -> Sealed:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run that was repeated. `difference` is None when both event logs are equal, byte for byte."""
+    """A run that was repeated. `difference` is None when both event logs are equal, byte for byte.
+
+    `cut_off` is set when the recorded run never came to its end (it was interrupted, or killed) and the new one began
+    with all of its events: so many.
+    """
 
     outcome: SealedOutcome
     recorded: Sealed
     difference: Difference | None
     folder: Path
     """Of the recorded run."""
+    cut_off: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -128,6 +133,7 @@ class Replay:
             "replayed": str(self.folder),
             "identical": found is None,
             "difference": None if found is None else {"event": found.event, "was": found.was, "now": found.now},
+            "cut_off": None if self.cut_off is None else {"events": self.cut_off},
             "outcome": self.outcome.as_dict(),
         }
 
@@ -153,18 +159,22 @@ async def replay(
     about = bundle.about(template, recorded.seed, recorded.drive)
     async with begun_at(recorded.drive, template, home, on_event) as start:
         outcome = await perform(new, loaded, plan, start, about, on_event)
-    found = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
+    found, early = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
     if found is None:
         new.discard()
-    return Replay(outcome, recorded, found, folder)
+    return Replay(outcome, recorded, found, folder, early)
 
 
-def _compared(folder: Path, recorded: Sealed, now: bytes) -> Difference | None:
+def _compared(folder: Path, recorded: Sealed, now: bytes) -> tuple[Difference | None, int | None]:
+    """The first difference, and after how many events the recorded run was cut off."""
     try:
         was = read_regular(folder / bundle.EVENTS)
     except FileNotFoundError:
-        return against_digest(recorded.events_sha256, now)
-    return first_difference(was, now)
+        if recorded.events_sha256:
+            return against_digest(recorded.events_sha256, now), None
+        was = b""  # nobody was there to write its digest: it was killed
+    found = first_difference(was, now)
+    return found, cut_off(was, now) if found else None
 
 
 def flat(name: str) -> str:

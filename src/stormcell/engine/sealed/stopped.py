@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from stormcell.engine.conductor import OnEvent
-from stormcell.engine.folder import RunFolder
 from stormcell.engine.sealed import bundle
-from stormcell.engine.sealed.begin import begun_at
+from stormcell.engine.sealed.begin import aside, begun_at
 from stormcell.engine.sealed.bundle import Drive, Sealed
 from stormcell.engine.sealed.compare import Difference, first_difference
 from stormcell.engine.sealed.conduct import Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.places import Place, called, events_in, until
-from stormcell.engine.sealed.run import flat, recorded_run, recorded_template
+from stormcell.engine.sealed.run import recorded_run, recorded_template
 from stormcell.spec.errors import OutcomeUnknown, SpecError
 from stormcell.spec.files import read_regular
-from stormcell.spec.home import Home, private_folder
+from stormcell.spec.home import Home
 from stormcell.template.model import Progress
 
 
@@ -96,16 +95,15 @@ async def stopped_at(
     template = await recorded_template(folder, recorded, home, on_build)
     drive = Drive(plan=plan, seed=recorded.seed, before=recorded.drive,
                   event=stop.event, seconds=stop.seconds)  # fmt: skip
-    aside = RunFolder.create(private_folder(home.runs), f"stop-{flat(plan.experiment)}")
-    try:
-        async with AsyncExitStack() as held:
+    with aside(home) as events_of:
+        async with AsyncExitStack() as stack:
             async with begun_at(recorded.drive, template, home, on_event) as start:
                 instant = Instant(
-                    plan, template, aside, home=home, seed=recorded.seed, until=stop, on_event=on_event, start=start
+                    plan, template, events_of, home=home, seed=recorded.seed, until=stop, on_event=on_event, start=start
                 )
-                await held.enter_async_context(instant)
+                await stack.enter_async_context(instant)
             told = instant.told or len(instant.log.events)
-            difference = first_difference(_first(log, told), _first(read_regular(aside.path / bundle.EVENTS), told))
+            difference = first_difference(_first(log, told), _first(read_regular(events_of.path / bundle.EVENTS), told))
             if not instant.there and difference is None:
                 raise OutcomeUnknown("the machine was lost before it came there", where=str(folder))
             yield Stopped(
@@ -121,8 +119,6 @@ async def stopped_at(
                 start=instant.start,
                 digest=instant.digest,
             )
-    finally:
-        aside.discard()
 
 
 def _log(folder: Path) -> bytes:

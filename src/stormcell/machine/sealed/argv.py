@@ -13,6 +13,7 @@ from typing import Literal
 from stormcell.guest.sealed.stop import BELL, GATES
 from stormcell.machine.argv import SANDBOX, Ends, agent_ports, comma, emulated, monitors
 from stormcell.machine.sealed.layout import MIB, Layout
+from stormcell.spec.epoch import EPOCH
 
 SHIFT = 1
 """An instruction takes 2 ns of the guest's time (`-icount shift=1`): 500 million of them are a second."""
@@ -20,8 +21,6 @@ TSC_KHZ = 1_000_000
 """The time stamp counter counts those nanoseconds (cpus_get_elapsed_ticks in softmmu/cpus.c, icount_get)."""
 CPU = "max,-erms,-rdrand,-rdseed"
 """Without instructions that draw random numbers: QEMU's count of drawn ones is in no snapshot."""
-EPOCH = 1_767_225_600
-"""The wall clock at power-on: 2026-01-01, in seconds since 1970."""
 CONSOLE_NAME = "console.log"
 BELL_NAME = "bell"
 GATE_NAMES = ("gate.0", "gate.1")

@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormcell.engine.sealed.compare import against_digest, first_difference
+from stormcell.engine.sealed.compare import against_digest, cut_off, first_difference
 
 EVENT = st.builds(lambda event, t: {"event": event, "t": t}, st.sampled_from(["probe", "begin"]), st.integers(0, 9))
 LOG = st.lists(EVENT, max_size=6)
@@ -69,3 +69,23 @@ def test_a_run_that_came_without_its_log_is_compared_by_its_digest():
     other = against_digest(digest, log({"event": "b"}))
     assert other is not None and other.event is None
     assert "another digest" in other.text
+
+
+BEGIN, PROBE = {"event": "begin", "on": "guest"}, {"event": "probe", "on": "guest", "t": 1.5}
+END, RELEASED = {"event": "end", "on": "guest"}, {"event": "released", "on": "host"}
+LOST = {"event": "lost", "on": "host", "code": "interrupted"}
+WHOLE = log(BEGIN, PROBE, END, RELEASED)
+
+
+def test_a_run_that_never_came_to_its_end_is_compared_as_far_as_it_goes():
+    assert cut_off(log(BEGIN, PROBE, LOST, RELEASED), WHOLE) == 2  # Ctrl-C, or its QEMU was killed
+    assert cut_off(log(BEGIN), WHOLE) == 1  # its runner was killed
+    assert cut_off(log(BEGIN, PROBE)[:-7], WHOLE) == 1  # in the middle of a line
+    assert cut_off(b"", WHOLE) == 0
+
+
+def test_a_run_that_came_to_its_end_or_differs_before_was_not_cut_off():
+    assert cut_off(log(BEGIN, END, RELEASED), WHOLE) is None
+    assert cut_off(WHOLE, log(BEGIN)) is None
+    assert cut_off(log(BEGIN, PROBE | {"t": 2}, LOST, RELEASED), WHOLE) is None
+    assert cut_off(log(BEGIN, PROBE)[:-7] + b"7", WHOLE) is None

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from stormcell.machine.argv import Ends
-from stormcell.machine.sealed.argv import EPOCH, SealedSpec, sealed_argv
+from stormcell.machine.sealed.argv import SealedSpec, sealed_argv
 from stormcell.machine.sealed.layout import GIB, MIB, Layout
+from stormcell.spec.epoch import EPOCH
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ENDS = Ends(qmp=[20, 21], agent=[22, 23])
