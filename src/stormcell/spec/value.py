@@ -14,11 +14,13 @@ MOST_KNOWN = 30
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for a near miss, else the list of what there is."""
+    """`; did you mean 'x'?` for a near miss, else the list of what there is, if anything."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
+    if not names:
+        return "there are none"
     more = f" and {len(names) - MOST_KNOWN} more" if len(names) > MOST_KNOWN else ""
     return f"known: {', '.join(names[:MOST_KNOWN])}{more}"
 

@@ -45,8 +45,11 @@ from stormcell.machine.sealed.state import settle
 from stormcell.spec.errors import GuestProtocolError, HostError, MachineDied, MachineError, StormcellError
 from stormcell.spec.home import private_folder
 
-DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Who holds its gates is the only one who can let it go on: without them it would stand for ever."""
+DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", 'test "$PPID" = "$0" && exec "$@"')
+"""Who holds its gates is the only one who can let it go on: without them it would stand for ever.
+
+A parent that died before it was asked for tells nobody (PR_SET_PDEATHSIG, prctl(2)): so who is there is looked at after.
+"""
 LOOK_S = 0.2
 """While it runs: so often the host looks at how far it is."""
 MOST_CONSOLE = 64 << 20
@@ -107,7 +110,7 @@ class SealedMachine(Machine):
             raise HostError("the machine's pipes cannot be made", where=str(folder), detail=str(error)) from error
 
         def argv(qemu: Path, ends: Ends) -> list[str]:
-            return [*DIES_WITH_US, *sealed_argv(qemu, spec, ends, folder, incoming=incoming)]
+            return [*DIES_WITH_US, str(os.getpid()), *sealed_argv(qemu, spec, ends, folder, incoming=incoming)]
 
         try:
             machine = await cls._opened(argv, folder, incoming=incoming)
