@@ -10,11 +10,11 @@ import os
 import random
 import signal
 import sys
-import time
 from pathlib import Path
 
 HOUSE = Path("/var/tmp/seats")
 COUNT = HOUSE / "sold"
+CLOSING = {signal.SIGTERM}
 BETWEEN_S = 0.4
 """Between two customers of one seller, on average."""
 
@@ -22,23 +22,20 @@ BETWEEN_S = 0.4
 def sell(sellers: int) -> None:
     HOUSE.mkdir(exist_ok=True)
     COUNT.write_text("0\n")
+    signal.pthread_sigmask(signal.SIG_BLOCK, CLOSING)  # each seller waits for it; this one waits for the sellers
     for number in range(sellers):
         if os.fork() == 0:
             at_the_counter(number)
             os._exit(0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the sellers heed it; this waits for them
     for _ in range(sellers):
         os.wait()
 
 
 def at_the_counter(number: int) -> None:
-    closing = []
-    signal.signal(signal.SIGTERM, lambda *_: closing.append(True))
     customers = random.Random()
     book = HOUSE / f"book.{number}"
     sold = 0
-    while not closing:
-        time.sleep(customers.expovariate(1 / BETWEEN_S))
+    while signal.sigtimedwait(CLOSING, customers.expovariate(1 / BETWEEN_S)) is None:
         fd = os.open(COUNT, os.O_RDWR)
         count = int(os.read(fd, 20))
         os.pwrite(fd, b"%d\n" % (count + 1), 0)

@@ -160,9 +160,9 @@ def _json(folder: Path, name: str) -> Mapping[str, Any]:
     try:
         found = json.loads(read_regular(folder / name))
     except OSError as error:
-        there = folder.is_dir()
+        missing = f"{name} cannot be read" if folder.is_dir() else "no folder"
         raise SpecError(
-            f"this is no folder of a sealed run: {f'{name} cannot be read' if there else 'no folder'} ({error.strerror})",
+            f"this is no folder of a sealed run: {missing} ({error.strerror})",
             where=str(folder),
             rule="a sealed run is repeated from its folder, which has sealed.json and recipe.json",
             remedy="give the folder that `stormcell run --sealed` named at its end",

@@ -48,7 +48,7 @@ from stormcell.spec.home import private_folder
 DIES_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--", "/bin/sh", "-c", 'test "$PPID" = "$0" && exec "$@"')
 """Who holds its gates is the only one who can let it go on: without them it would stand for ever.
 
-A parent that died before it was asked for tells nobody (PR_SET_PDEATHSIG, prctl(2)): so who is there is looked at after.
+A parent that died before it was asked for tells nobody (PR_SET_PDEATHSIG, prctl(2)): who is there is looked at after.
 """
 LOOK_S = 0.2
 """While it runs: so often the host looks at how far it is."""
