@@ -104,6 +104,7 @@ class _Follow:
         self._began = self._clock()
         self._runs = runs
         self._steps = 0
+        self._repeating = False
         self._counts: dict[str, int] = {}
         self.line = watcher.begin(1, f"explore {name}")
         self.line.show("driving to the instant")
@@ -129,8 +130,9 @@ class _Follow:
 
     def confirming(self, event: Any) -> None:
         """The smallest case once more."""
-        told = " ".join(str(event[key]) for key in ("event", "step") if event.get(key))
-        self.line.show(f"repeating the smallest case from its folder: {told}")
+        if not self._repeating:
+            self._repeating = True
+            self.line.show("repeating the smallest case from its folder")
 
     def ended(self, found: Explored) -> None:
         """Kept for who shows it."""
@@ -220,8 +222,9 @@ def _case(one: Failing) -> str:
     if case.length < 1:
         said.append(f"{case.length:.0%} of settle and hold")
     if case.noise:
-        last = case.last if case.last is not None else "the end"
-        said.append(f"disturbances {case.first} to {last}")
+        most = one.disturbances
+        last = min(case.last, most) if most is not None else case.last
+        said.append(f"disturbances {case.first} to {last}{f' of {most}' if most else ''}")
     return f"{'; '.join(said)}; {one.guest_seconds:.2f} s of the guest"
 
 

@@ -60,6 +60,8 @@ class Failing:
     result: Result
     folder: Path
     guest_seconds: float
+    disturbances: int | None = None
+    """Of the scheduler, in that run, those that were left out counted: None without noise."""
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -72,12 +74,19 @@ class Failing:
             "loads": list(case.loads),
             "loads_until_the_act": list(case.brief),
             "length": case.length,
-            "noise": {"first": case.first, "last": case.last} if case.noise else None,
+            "noise": self._noise,
             "reasons": [reason.model_dump(mode="json") for reason in self.result.reasons],
             "guest_seconds": round(self.guest_seconds, 6),
             "folder": str(self.folder),
             "replay": f"stormcell run --replay {shlex.quote(str(self.folder))}",
         }
+
+    @property
+    def _noise(self) -> dict[str, int] | None:
+        case, most = self.case, self.disturbances
+        return (
+            {"first": case.first, "last": case.last if most is None else min(case.last, most)} if case.noise else None
+        )
 
 
 @dataclass

@@ -13,13 +13,14 @@ from stormcell.engine.explore.coverage import Tried, coverage
 from stormcell.engine.explore.outcome import Explored, Failing, Quiet, Watch
 from stormcell.engine.explore.plans import compile_case, compile_instant, variant
 from stormcell.engine.explore.shrink import shrink
-from stormcell.engine.explore.space import Case, Space
+from stormcell.engine.explore.space import ENDLESS, Case, Space
 from stormcell.engine.folder import RunFolder
 from stormcell.engine.load import Loaded
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.refusals import check_sealed
 from stormcell.engine.sealed.run import SealedOutcome, perform, replay
+from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
 from stormcell.spec.errors import SpecError, StormcellError
 from stormcell.spec.expansion import BadPath
@@ -211,13 +212,22 @@ class Explorer:
             if outcome.verdict is Verdict.SURVIVED:
                 shutil.rmtree(folder.path, ignore_errors=True)
             return outcome, None
-        values = self._space.values(case)
-        return outcome, Failing(case, values, outcome.result, folder.path, outcome.sealed.guest_seconds)
+        failing = Failing(
+            case,
+            self._space.values(case),
+            outcome.result,
+            folder.path,
+            outcome.sealed.guest_seconds,
+            await asyncio.to_thread(_disturbances, folder.path, case),
+        )
+        return outcome, failing
 
     async def _shrink(self, instant: Instant, found: Explored, most: int) -> None:
         """`found.shortest` is the smallest so far at any moment."""
         assert found.first is not None
-        wanted, asking = symptom(found.first.result), shrink(self._space, found.first.case)
+        first = found.first
+        wanted = symptom(first.result)
+        asking = shrink(self._space, first.case, ENDLESS if first.disturbances is None else first.disturbances)
         try:
             step = next(asking)
             while len(found.steps) < most:
@@ -235,6 +245,12 @@ class Explorer:
                 step = asking.send(failed)
         except StopIteration:
             pass
+
+
+def _disturbances(folder: Path, case: Case) -> int | None:
+    """How far the noise of a run came; None when there was none or nobody told."""
+    told = [event["moments"] for event in read_events(folder / bundle.EVENTS) if event.get("event") == "noise"]
+    return case.first + told[-1] if told else None
 
 
 def symptom(result: Result) -> tuple[str, str]:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
-from stormcell.engine.explore.space import Case, Space
+from stormcell.engine.explore.space import ENDLESS, Case, Space
 
 HALVES = 5
 """Steps of a bisection, at most: 1/32 of the way."""
-NOISE_HALVES = 12
+NOISE_HALVES = 20
 LEAST_S = 0.05
-NOISY = 4096
-"""Disturbances that a noise without an end is thought to have at most."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +29,17 @@ Asking = Generator[Step, bool, Case]
 Mover = Callable[[Case, float], Case]
 
 
-def shrink(space: Space, failing: Case) -> Asking:
-    """Yields steps, is sent whether each still failed, returns the smallest case."""
+def shrink(space: Space, failing: Case, disturbances: int = ENDLESS) -> Asking:
+    """Yields steps, is sent whether each still failed, returns the smallest case.
+
+    `disturbances`: how many the failing run had.
+    """
     case = failing
     while True:
         before = case
         case = yield from _fewer_faults(case)
         case = yield from _fewer_loads(case)
-        case = yield from _less_noise(case)
+        case = yield from _less_noise(case, disturbances)
         for dimension in space.dimensions:
             case = yield from _weaker(case, dimension.name, len(dimension.values))
         case = yield from _later(space, case)
@@ -70,13 +71,13 @@ def _fewer_loads(case: Case) -> Asking:
     return case
 
 
-def _less_noise(case: Case) -> Asking:
+def _less_noise(case: Case, disturbances: int) -> Asking:
     """The shortest stretch of disturbances, first from its end, then from its beginning."""
     if not case.noise:
         return case
     if case.faults and (yield Step(case.but(noise=False), "without schedule noise")):
-        return case.but(noise=False, first=0, last=None)
-    low, high = case.first, case.last if case.last is not None else NOISY
+        return case.but(noise=False, first=0, last=ENDLESS)
+    low, high = case.first, min(case.last, disturbances)
     for _ in range(NOISE_HALVES):  # the fewest from the beginning
         middle = (low + high) // 2
         if middle in (low, high):
@@ -85,14 +86,12 @@ def _less_noise(case: Case) -> Asking:
             case, high = case.but(last=middle), middle
         else:
             low = middle
-    if case.last is None:
-        return case
-    low, high = case.first, case.last
+    low, high = case.first, min(case.last, disturbances)
     for _ in range(NOISE_HALVES):  # the latest beginning
         middle = (low + high + 1) // 2
         if middle in (low, high):
             break
-        if (yield Step(case.but(first=middle), f"only disturbances {middle} to {case.last}")):
+        if (yield Step(case.but(first=middle), f"without the first {middle} disturbances")):
             case, low = case.but(first=middle), middle
         else:
             high = middle

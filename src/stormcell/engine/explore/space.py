@@ -18,6 +18,9 @@ from stormcell.spec.exploration import Exploration, Range
 from stormcell.spec.quantity import Quantity
 
 DIGITS = 3
+ENDLESS = 1_000_000
+"""The number of a disturbance that no run comes to. A number and not None: the program of a case that is made smaller
+differs from the first one's in a digit then, and not in what it does at each disturbance."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Case:
     length: float = 1.0
     noise: bool = False
     first: int = 0
-    last: int | None = None
+    last: int = ENDLESS
 
     def but(self, **changes: Any) -> Case:
         """The same with something else."""
