@@ -61,7 +61,9 @@ def test_an_interrupted_exploration_tells_what_it_knows_and_leaves_nothing(home,
     while sum(len(path.read_text().splitlines()) for path in into.glob("*/tried.jsonl")) < 2:
         assert running.poll() is None and time.monotonic() < deadline
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
+    for _ in range(3):  # who is impatient changes nothing
+        running.send_signal(signal.SIGINT)
+        time.sleep(0.02)
     printed, said = running.communicate(timeout=120)
     assert running.returncode == 4, said
     assert "Traceback" not in said

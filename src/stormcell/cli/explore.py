@@ -6,7 +6,9 @@ import asyncio
 import itertools
 import os
 import shlex
+import signal
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +53,7 @@ def explore(
     from stormcell.engine.explore.run import space_of
     from stormcell.engine.load import load_file
     from stormcell.engine.sealed.refusals import check_sealed
+    from stormcell.spec.errors import StormcellError
     from stormcell.spec.verdict import EXIT_CODE
 
     loaded = load_file(file)
@@ -60,18 +63,34 @@ def explore(
         _dry_run(loaded, space, seed, as_json)
         return
     known: list[Explored] = []
+    work = _explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into, known)
     try:
-        asyncio.run(_explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into, known))
-    except KeyboardInterrupt:
+        asyncio.run(_ended_once(work))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is known is told to the end
         if not known:
             say("interrupted; what had been started was released")
             sys.exit(4)
-    found = known[0]
+    except StormcellError as error:
+        if not known or known[0].first is None:
+            raise
+        say(f"error: {error}")  # behind a case that broke: that is told as well
+    _tell(known[0], as_json)
+    sys.exit(EXIT_CODE[known[0].verdict])
+
+
+def _tell(found: Explored, as_json: bool) -> None:
     if as_json:
         emit_json(found.as_dict())
     else:
         _show(found)
-    sys.exit(EXIT_CODE[found.verdict])
+
+
+async def _ended_once(work: Coroutine[Any, Any, None]) -> None:
+    """Ctrl-C ends the work; another one while it is being released changes nothing. Raises CancelledError."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: task.cancelling() or task.cancel())
+    await task
 
 
 async def _explore(
@@ -187,9 +206,12 @@ def _show(found: Explored) -> None:
     if found.first is not None and found.shortest is not None:
         _show_failing(console, found, found.first, found.shortest)
     _show_coverage(console, found.coverage)
+    folder = escape(str(found.folder))
     console.print(
-        f"\n{found.runs} runs of the search, {found.per_minute:.0f} a minute; folder {escape(str(found.folder))}"
+        f"\n{found.runs} runs of the search, {found.per_minute:.0f} a minute; folder {folder}", soft_wrap=True
     )
+    if found.shortest is not None:
+        _show_replay(console, found, found.shortest)
 
 
 def _headline(found: Explored) -> str:
@@ -204,11 +226,17 @@ def _show_failing(console: Screen, found: Explored, first: Failing, shortest: Fa
         console.print(f"  {escape(reason.text)}  [dim]({reason.code})[/dim]")
     console.print(f"  found with  {escape(_case(first))}")
     console.print(f"  shrunk to   {escape(_case(shortest))}  [dim]({len(found.steps)} runs)[/dim]")
+
+
+def _show_replay(console: Screen, found: Explored, shortest: Failing) -> None:
+    """The last lines: what one wants to copy."""
+    from rich.markup import escape
+
     if found.replay is not None and found.replay.difference is not None:
-        console.print(f"  [red bold]DIFFERENT when repeated[/red bold]: {escape(found.replay.difference.text)}")
+        console.print(f"[red bold]DIFFERENT when repeated[/red bold]: {escape(found.replay.difference.text)}")
     repeated = {"identical": "repeated once, identical", "different": "see above", "not tried": "not repeated"}
-    console.print(f"  replay it with  [dim]({repeated[str(found.replayed)]})[/dim]")
-    console.print(f"    stormcell run --replay {escape(shlex.quote(str(shortest.folder)))}", soft_wrap=True)
+    console.print(f"replay it with  [dim]({repeated[str(found.replayed)]})[/dim]")
+    console.print(f"  stormcell run --replay {escape(shlex.quote(str(shortest.folder)))}", soft_wrap=True)
 
 
 def _case(one: Failing) -> str:
@@ -217,6 +245,8 @@ def _case(one: Failing) -> str:
     said.append(f"faults: {', '.join(case.faults) or 'none'}")
     if case.loads:
         said.append(f"loads: {', '.join(case.loads)}")
+    if case.undone:
+        said.append(f"only up to the undo: {', '.join(case.undone)}")
     if case.brief:
         said.append(f"only up to the act: {', '.join(case.brief)}")
     if case.length < 1:

@@ -73,6 +73,7 @@ class Failing:
             "faults": list(case.faults),
             "loads": list(case.loads),
             "loads_until_the_act": list(case.brief),
+            "loads_until_the_undo": list(case.undone),
             "length": case.length,
             "noise": self._noise,
             "reasons": [reason.model_dump(mode="json") for reason in self.result.reasons],
@@ -105,7 +106,8 @@ class Explored:
     runs: int = 0
     why_nothing: str = ""
     """Of the first run from which nothing was learnt."""
-    interrupted: bool = False
+    ended_by: str = ""
+    """What cut it short: `interrupted`, or an error."""
     replay: Replay | None = None
     """Of the smallest failing case, from its folder alone; None when there is none or it was not come to."""
 
@@ -114,12 +116,17 @@ class Explored:
         """Failed when a case broke it, survived when runs were learnt from, none did, and nobody cut it short."""
         if self.first is not None:
             return Verdict.FAILED
-        if self.interrupted:
+        if self.ended_by:
             return Verdict.UNKNOWN
         if self.coverage.counts[Verdict.SURVIVED]:
             return Verdict.SURVIVED
         unknown = self.coverage.counts[Verdict.UNKNOWN] or self.drive.verdict is Verdict.UNKNOWN
         return Verdict.UNKNOWN if unknown else Verdict.VOID
+
+    @property
+    def interrupted(self) -> bool:
+        """By its user."""
+        return self.ended_by == "interrupted"
 
     @property
     def replayed(self) -> str | None:
@@ -150,4 +157,5 @@ class Explored:
             "host_seconds": round(self.host_seconds, 3),
             "drive": self.drive.model_dump(mode="json"),
             "interrupted": self.interrupted,
+            "ended_by": self.ended_by,
         }

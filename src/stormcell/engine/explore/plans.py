@@ -44,6 +44,9 @@ def variant(loaded: Loaded, space: Space, case: Case) -> Loaded:
         data[key] = duration_text(round(getattr(loaded.experiment, key) * case.length, 3))
     for path, value in space.values(case).items():
         data = with_value(data, resolve(data, path, ("explore", "vary", path)), value)
+    for load in data.get("load", ()):
+        if load["name"] in case.undone:
+            load["until"] = "undo"
     if "faults" in data:
         data["faults"] = {name: fault for name, fault in data["faults"].items() if name in case.faults}
     for key in ("fault", "faults"):

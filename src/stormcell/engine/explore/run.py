@@ -32,6 +32,7 @@ from stormcell.template.sealed import SealedTemplate
 TRIED = "tried.jsonl"
 SHRINK_RUNS = 60
 FRUITLESS = 5
+CANCELLED = (asyncio.CancelledError, KeyboardInterrupt)
 
 
 def space_of(loaded: Loaded) -> Space:
@@ -40,7 +41,9 @@ def space_of(loaded: Loaded) -> Space:
     exploration = experiment.explore or Exploration()
     faults = [item.id for item in loaded.disturbances]
     lasts = any(getattr(experiment, key) > 0 and key not in exploration.vary for key in ("settle", "hold"))
-    space = Space.of(exploration, faults, [load.name for load in experiment.load], lasts)
+    loads = [load.name for load in experiment.load]
+    lasting = [load.name for load in experiment.load if load.until == "end"]
+    space = Space.of(exploration, faults, loads, lasts, lasting)
     corners: Iterator[Case] = space.cases(0)
     for _ in range(2 if space.dimensions else 0):
         try:
@@ -104,13 +107,13 @@ class Explorer:
         found = Explored(self._loaded.experiment.name, self._folder.path, coverage(self._space, ()), _no_result())
         try:
             await self._all(found, runs, jobs, shrink_runs)
-        except BaseException:
-            found.interrupted = True
+        except BaseException as error:
+            found.ended_by = "interrupted" if isinstance(error, CANCELLED) else str(error)
             raise
         finally:
             self._known_of(found)
             found.host_seconds = time.monotonic() - began
-            with suppress(StormcellError) if found.interrupted else nullcontext():  # the cause of that is told already
+            with suppress(StormcellError) if found.ended_by else nullcontext():  # the cause of that is told already
                 self._folder.write_json("exploration.json", found.as_dict())
             self._folder.close()
             self._watch.ended(found)
@@ -197,12 +200,12 @@ class Explorer:
         plan = compile_case(one, self._space, case, digest=self._template.digest)
         self._number += 1
         folder = self._folder.below(f"{self._number:05}")
-        folder.write_json("spec.json", one.experiment.model_dump(mode="json", by_alias=True))
-        folder.write_json("plan.json", plan.model_dump(mode="json"))
-        bundle.write_recipe(folder, self._loaded.recipe)
         drive = bundle.Drive(plan=self._drive, seed=self._seed)
         sealed = bundle.about(self._template, case.seed, drive)
         try:
+            folder.write_json("spec.json", one.experiment.model_dump(mode="json", by_alias=True))
+            folder.write_json("plan.json", plan.model_dump(mode="json"))
+            bundle.write_recipe(folder, self._loaded.recipe)
             outcome = await perform(folder, one, plan, instant.start(), sealed, _ignore)
         except BaseException:
             shutil.rmtree(folder.path, ignore_errors=True)

@@ -38,7 +38,7 @@ def shrink(space: Space, failing: Case, disturbances: int = ENDLESS) -> Asking:
     while True:
         before = case
         case = yield from _fewer_faults(case)
-        case = yield from _fewer_loads(case)
+        case = yield from _fewer_loads(space, case)
         case = yield from _less_noise(case, disturbances)
         for dimension in space.dimensions:
             case = yield from _weaker(case, dimension.name, len(dimension.values))
@@ -57,7 +57,7 @@ def _fewer_faults(case: Case) -> Asking:
     return case
 
 
-def _fewer_loads(case: Case) -> Asking:
+def _fewer_loads(space: Space, case: Case) -> Asking:
     for name in case.loads:
         kept = tuple(load for load in case.loads if load != name)
         if (yield Step(case.but(loads=kept), f"without the load '{name}'")):
@@ -68,6 +68,11 @@ def _fewer_loads(case: Case) -> Asking:
         brief = tuple(load for load in case.loads if load == name or load in case.brief)
         if (yield Step(case.but(brief=brief), f"the load '{name}' only up to the act")):
             case = case.but(brief=brief)
+            continue
+        undone = tuple(load for load in case.loads if load == name or load in case.undone)
+        longer = name in space.lasting and name not in case.undone
+        if longer and (yield Step(case.but(undone=undone), f"the load '{name}' only up to the undo")):
+            case = case.but(undone=undone)
     return case
 
 

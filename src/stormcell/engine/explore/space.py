@@ -56,8 +56,8 @@ class Dimension:
 class Case:
     """What one run is. `places` are those of the dimensions; `first` and `last` bound the schedule noise.
 
-    `brief` are the loads that end at the act; `length` is the share of the experiment's `settle` and `hold`, during
-    which the others go on.
+    `brief` are the loads that end at the act, `undone` those that end at the undo and not at the end; `length` is the
+    share of the experiment's `settle` and `hold`, during which they go on.
     """
 
     seed: int
@@ -66,6 +66,7 @@ class Case:
     faults: tuple[str, ...] = ()
     loads: tuple[str, ...] = ()
     brief: tuple[str, ...] = ()
+    undone: tuple[str, ...] = ()
     length: float = 1.0
     noise: bool = False
     first: int = 0
@@ -95,9 +96,18 @@ class Space:
     noise_gap: float | None = None
     lasts: bool = False
     """Whether there is a `settle` or a `hold` that could be shorter."""
+    lasting: tuple[str, ...] = ()
+    """Loads that go on behind the undo."""
 
     @classmethod
-    def of(cls, exploration: Exploration, faults: Sequence[str], loads: Sequence[str], lasts: bool = False) -> Space:
+    def of(
+        cls,
+        exploration: Exploration,
+        faults: Sequence[str],
+        loads: Sequence[str],
+        lasts: bool = False,
+        lasting: Sequence[str] = (),
+    ) -> Space:
         """From what the experiment says."""
         dimensions = []
         for path, values in exploration.vary.items():
@@ -108,7 +118,8 @@ class Space:
         when = exploration.when
         window = (when.start, when.to) if when else None
         noise = exploration.noise
-        return cls(tuple(dimensions), window, tuple(faults), tuple(loads), noise.gap if noise else None, lasts)
+        gap = noise.gap if noise else None
+        return cls(tuple(dimensions), window, tuple(faults), tuple(loads), gap, lasts, tuple(lasting))
 
     def values(self, case: Case) -> dict[str, Any]:
         """By the path of each dimension."""

@@ -198,7 +198,17 @@ def test_a_load_ends_at_the_act_if_it_may():
     case = smallest(fails, first(1)[0], space())
     assert (case.loads, case.brief) == (("b",), ("b",))
     case = smallest(lambda one: fails(one) and "b" not in one.brief, first(1)[0], space())
-    assert (case.loads, case.brief) == (("b",), ())
+    assert (case.loads, case.brief, case.undone) == (("b",), (), ())
+
+
+def test_a_load_that_goes_on_behind_the_undo_ends_there_if_it_may():
+    longer = {**RACE, "load": [{"name": "work", "run": "true", "until": "end"}], "explore": {"schedules": True}}
+    loaded = load_mapping(longer)
+    where = space_of(loaded)
+    case = smallest(lambda one: "work" in one.loads and not one.brief, next(where.cases(0)), where)
+    assert (case.loads, case.undone) == (("work",), ("work",))
+    assert variant(loaded, where, case).experiment.load[0].until == "undo"
+    assert smallest(lambda one: "work" in one.loads, next(where.cases(0)), where).undone == ()
 
 
 def test_a_case_is_an_experiment_with_its_own_plan():
