@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import shutil
@@ -56,16 +57,34 @@ def publish(new: Path, final: Path) -> None:
 
 @contextmanager
 def lock(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold an exclusive flock on `path` (made when missing). Without `wait`, yields False when another holds it."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Hold an exclusive flock on `path` (made when missing). Without `wait`, yields False when another holds it.
+
+    Whoever holds it may remove it: the next one takes a new file, also one who had opened the old one already.
+    """
+    fd = _locked(path, wait)
+    if fd is None:
+        yield False
+        return
     try:
+        yield True
+    finally:
+        os.close(fd)
+
+
+def _locked(path: Path, wait: bool) -> int | None:
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(fd), path.stat()):
+                    return fd
         except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
         os.close(fd)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from stormcell.machine.durable import lock
 from stormcell.machine.host import find_qemu
 from stormcell.spec.errors import TemplateError
 from stormcell.spec.home import Home
-from stormcell.template.manifest import NAME, read_manifest
+from stormcell.template.manifest import read_manifest
 from stormcell.template.sealed import open_sealed
-from stormcell.template.store import Entry, bytes_of, folders_by_digest, number
+from stormcell.template.store import Entry, bytes_of, folders_by_digest, number, take_away
 
 
 class SealedStore:
@@ -42,13 +40,7 @@ class SealedStore:
     def remove(self, digest: str) -> Path:
         """Raises TemplateError while it is being built."""
         folder = self.home.sealed / digest
-        beside = self.home.sealed / f"{digest}.lock"
-        with lock(beside, wait=False) as free:
-            if not free:
-                raise TemplateError("the template is being built", where=str(folder), remedy="wait for its end")
-            (folder / NAME).unlink(missing_ok=True)  # from here on it is a broken one, whatever happens
-            shutil.rmtree(folder)
-            beside.unlink(missing_ok=True)
+        take_away(folder)
         return folder
 
     def _folders(self) -> Iterator[Path]:

@@ -166,11 +166,7 @@ class Store:
         for path in removed:
             path.unlink()
         if folder.exists():
-            with lock(self.home.templates / f"{digest}.lock", wait=False) as free:
-                if not free:
-                    raise TemplateError("the template is being built", where=str(folder))
-                (folder / NAME).unlink(missing_ok=True)  # from here on it is a broken one, whatever happens
-                shutil.rmtree(folder)
+            take_away(folder)
             removed.append(folder)
         return removed
 
@@ -227,3 +223,14 @@ def folders_by_digest(root: Path) -> Iterator[Path]:
         for path in root.iterdir():
             if path.is_dir() and len(path.name) == 64:
                 yield path
+
+
+def take_away(folder: Path) -> None:
+    """Remove a template's folder and the lock beside it. Raises TemplateError while it is being built."""
+    beside = folder.with_name(f"{folder.name}.lock")
+    with lock(beside, wait=False) as free:
+        if not free:
+            raise TemplateError("the template is being built", where=str(folder), remedy="wait for its end")
+        (folder / NAME).unlink(missing_ok=True)  # from here on it is a broken one, whatever happens
+        shutil.rmtree(folder)
+        beside.unlink(missing_ok=True)

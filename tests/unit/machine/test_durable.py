@@ -1,6 +1,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -81,3 +82,26 @@ def test_who_waits_for_a_lock_can_be_cancelled_and_gets_it_when_it_is_free(tmp_p
     assert asyncio.run(freed()) == "mine"
     with lock(path, wait=False) as mine:
         assert mine
+
+
+def test_who_waited_for_a_lock_that_was_removed_shares_it_with_nobody(tmp_path):
+    path, has_it, may_end = tmp_path / "lock", threading.Event(), threading.Event()
+
+    def wait_for_it():
+        with lock(path) as mine:
+            assert mine
+            has_it.set()
+            may_end.wait(60)
+
+    waiting = threading.Thread(target=wait_for_it)
+    with lock(path):
+        waiting.start()
+        assert not has_it.wait(0.2)
+        path.unlink()
+    assert has_it.wait(60)
+    try:
+        with lock(path, wait=False) as mine:
+            assert not mine
+    finally:
+        may_end.set()
+        waiting.join()
