@@ -254,7 +254,7 @@ def _case(one: Failing) -> str:
     if case.noise:
         most = one.disturbances
         last = min(case.last, most) if most is not None else case.last
-        said.append(f"disturbances {case.first} to {last}{f' of {most}' if most else ''}")
+        said.append(f"disturbances {case.first} to {last}")
     return f"{'; '.join(said)}; {one.guest_seconds:.2f} s of the guest"
 
 
