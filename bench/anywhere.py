@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root.chmod(0o711)
         builds = [
             _built("quiet", root / "one"),
-            _built(f"as {asked.user or 'the same user'}", root / "a longer name of a folder", user=asked.user),
+            _built("as another user" if asked.user else "as the same user", root / "a longer name of a folder", user=asked.user),
             _built("under load", root / "three", loops=asked.busy),
         ]
         equal = all(
