@@ -63,9 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="stormcell-bench-") as place:
         root = Path(place)
         root.chmod(0o711)
+        other = "as another user" if asked.user else "as the same user"
         builds = [
             _built("quiet", root / "one"),
-            _built("as another user" if asked.user else "as the same user", root / "a longer name of a folder", user=asked.user),
+            _built(other, root / "a longer name of a folder", user=asked.user),
             _built("under load", root / "three", loops=asked.busy),
         ]
         equal = all(
