@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Coroutine
@@ -236,7 +235,7 @@ def _show_replay(console: Screen, found: Explored, shortest: Failing) -> None:
         console.print(f"[red bold]DIFFERENT when repeated[/red bold]: {escape(found.replay.difference.text)}")
     repeated = {"identical": "repeated once, identical", "different": "see above", "not tried": "not repeated"}
     console.print(f"replay it with  [dim]({repeated[str(found.replayed)]})[/dim]")
-    console.print(f"  stormcell run --replay {escape(shlex.quote(str(shortest.folder)))}", soft_wrap=True)
+    console.print(f"  {escape(shortest.replay_command)}", soft_wrap=True)
 
 
 def _case(one: Failing) -> str:
@@ -251,10 +250,8 @@ def _case(one: Failing) -> str:
         said.append(f"only up to the act: {', '.join(case.brief)}")
     if case.length < 1:
         said.append(f"{case.length:.0%} of settle and hold")
-    if case.noise:
-        most = one.disturbances
-        last = min(case.last, most) if most is not None else case.last
-        said.append(f"disturbances {case.first} to {last}")
+    if one.noise is not None:
+        said.append("disturbances {} to {}".format(*one.noise))
     return f"{'; '.join(said)}; {one.guest_seconds:.2f} s of the guest"
 
 

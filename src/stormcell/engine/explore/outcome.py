@@ -75,19 +75,25 @@ class Failing:
             "loads_until_the_act": list(case.brief),
             "loads_until_the_undo": list(case.undone),
             "length": case.length,
-            "noise": self._noise,
+            "noise": dict(zip(("first", "last"), self.noise, strict=True)) if self.noise else None,
             "reasons": [reason.model_dump(mode="json") for reason in self.result.reasons],
             "guest_seconds": round(self.guest_seconds, 6),
             "folder": str(self.folder),
-            "replay": f"stormcell run --replay {shlex.quote(str(self.folder))}",
+            "replay": self.replay_command,
         }
 
     @property
-    def _noise(self) -> dict[str, int] | None:
-        case, most = self.case, self.disturbances
-        return (
-            {"first": case.first, "last": case.last if most is None else min(case.last, most)} if case.noise else None
-        )
+    def noise(self) -> tuple[int, int] | None:
+        """The first of the disturbances that were kept, and the one behind the last."""
+        if not self.case.noise:
+            return None
+        last = self.case.last if self.disturbances is None else min(self.case.last, self.disturbances)
+        return self.case.first, last
+
+    @property
+    def replay_command(self) -> str:
+        """For a shell."""
+        return f"stormcell run --replay {shlex.quote(str(self.folder))}"
 
 
 @dataclass

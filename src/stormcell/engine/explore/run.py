@@ -111,7 +111,6 @@ class Explorer:
             found.ended_by = "interrupted" if isinstance(error, CANCELLED) else str(error)
             raise
         finally:
-            self._known_of(found)
             found.host_seconds = time.monotonic() - began
             with suppress(StormcellError) if found.ended_by else nullcontext():  # the cause of that is told already
                 self._folder.write_json("exploration.json", found.as_dict())
