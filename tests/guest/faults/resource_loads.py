@@ -1,6 +1,13 @@
 """What resource faults are done to: spinners, eaters and forkers, in the group of the service `victim` or by name."""
 
 GROUP = "/sys/fs/cgroup/services/victim"
+KEEP = """
+import os
+def keep(path, said):
+  with open(path + ".new", "w") as new: new.write(str(said))
+  os.rename(path + ".new", path)
+"""
+"""For a program that says how far it is, again and again: who reads the file finds all of it, never an empty one."""
 NAME = 'import sys; open("/proc/self/comm", "w").write("{}")'
 
 
@@ -17,6 +24,11 @@ def python(text: str, group: str = GROUP) -> str:
 def named(name: str, text: str) -> str:
     """A python program (without single quotes) where it is, with a command name of its own."""
     return f"exec python3 -c '{NAME.format(name)}\n{text}'"
+
+
+def when_there(path: str) -> str:
+    """Prints what a program kept there, as soon as it did."""
+    return f"until [ -e {path} ]; do sleep 0.2; done; cat {path}"
 
 
 def named_spinner(name: str) -> str:

@@ -10,7 +10,16 @@ import pytest
 from stormcell import faults
 from stormcell.sandbox.templates import resolve
 from tests.guest.faults.fault_trial import Bench
-from tests.guest.faults.resource_loads import GROUP, SPINNER, TICKER, join, named, named_spinner, python
+from tests.guest.faults.resource_loads import (
+    GROUP,
+    KEEP,
+    SPINNER,
+    TICKER,
+    join,
+    named,
+    named_spinner,
+    python,
+)
 from tests.guest.faults.resource_watch import UPTIME, goes_on, shares, watch
 
 TARGETS = "/sys/fs/cgroup/stormcell-targets"
@@ -100,14 +109,16 @@ def test_a_limit_is_changed_while_it_is_in_force(bench):
 
 def test_a_slow_cpu_is_slow_without_long_pauses(bench):
     text = (
-        "import time\nt = time.monotonic()\ng = []\nwhile 1:\n  n = time.monotonic()\n"
+        f"{KEEP}import time\nt = time.monotonic()\ng = []\nwhile 1:\n  n = time.monotonic()\n"
         "  if n - t > 0.001: g.append(n - t)\n"
-        '  t = n\n  if len(g) == 100: open("/run/gaps", "w").write(str(sorted(g)[50])); g = []'
+        '  t = n\n  if len(g) == 100: keep("/run/gaps", sorted(g)[50]); g = []'
     )
     trial = bench.attempt(
         {"kind": "cpu.slow", "service": "victim", "speed": "40%"},
         loads=[python(text)],
-        under=[f"rm -f /run/gaps; {USED}; sleep 2.5; {USED}; cat /run/gaps"],
+        under=[
+            f"rm -f /run/gaps; {USED}; sleep 2.5; {USED}; until [ -e /run/gaps ]; do sleep 0.2; done; cat /run/gaps"
+        ],
     )
     trial.proven()
     *lines, gap = trial.said[0].strip().split("\n")

@@ -5,7 +5,19 @@ import re
 
 import pytest
 
-from tests.guest.faults.resource_loads import DEAF, GROUP, IDLER, SPINNER, TICKER, join, named, python, trying
+from tests.guest.faults.resource_loads import (
+    DEAF,
+    GROUP,
+    IDLER,
+    KEEP,
+    SPINNER,
+    TICKER,
+    join,
+    named,
+    python,
+    trying,
+    when_there,
+)
 from tests.guest.faults.resource_watch import goes_on
 from tests.guest.faults.test_cpu_faults import nothing_of_ours
 
@@ -68,14 +80,15 @@ def test_a_frozen_service_uses_no_time_and_goes_on(bench):
 
 def test_every_signal_that_a_handler_saw_was_counted(bench):
     text = (
-        "import signal, time\nseen = 0\n"
-        'def on(*_):\n  global seen; seen += 1; open("/run/seen", "w").write(str(seen))\n'
+        f"{KEEP}import signal, time\nseen = 0\n"
+        'def on(*_):\n  global seen; seen += 1; keep("/run/seen", seen)\n'
         "signal.signal(signal.SIGUSR1, on)\nwhile 1: time.sleep(5)"
     )
+    settled = 'until [ "$now" ] && [ "$now" = "$was" ]; do was=$now; sleep 1.5; now=$(cat /run/seen); done'
     trial = bench.attempt(
         {"kind": "process.signal", "name": "counter", "signal": "USR1", "rate": "20/s", "count": 12},
         loads=[named("counter", text), DEAF],
-        under=["sleep 1.5; cat /run/seen; grep SigIgn /proc/$(pgrep -x deaf)/status"],
+        under=[f"{settled}; cat /run/seen; grep SigIgn /proc/$(pgrep -x deaf)/status"],
     )
     trial.proven()
     seen = int(re.match(r"\d+", trial.said[0])[0])  # type: ignore[index]
@@ -88,15 +101,18 @@ def test_every_signal_that_a_handler_saw_was_counted(bench):
 def test_a_service_without_pids_cannot_fork_and_others_can(bench):
     # it forks under the limit alone: a child that lives when the limit is set would be counted in
     text = (
-        "import os, time\nrefused = 0\nwhile 1:\n  time.sleep(0.03)\n"
+        f"{KEEP}import time\nrefused = 0\nwhile 1:\n  time.sleep(0.03)\n"
         f'  if "max" in open("{GROUP}/pids.max").read(): continue\n'
         "  try:\n    p = os.fork()\n    if not p: os._exit(0)\n    os.waitpid(p, 0)\n"
-        '  except BlockingIOError:\n    refused += 1; open("/run/refused", "w").write(str(refused))'
+        '  except BlockingIOError:\n    refused += 1; keep("/run/refused", refused)'
     )
     trial = bench.attempt(
         {"kind": "process.pids", "service": "victim", "leave": 0},
         loads=[python(text)],
-        under=["rm -f /run/refused; sleep 0.8; cat /run/refused", "(true) && echo forked"],
+        under=[
+            f"rm -f /run/refused; {when_there('/run/refused')}",
+            "(true) && echo forked",
+        ],
     )
     trial.proven()
     assert 0 < int(trial.said[0]) <= trial.acted  # it is refused until the undo, which a busy host delays
