@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import emit_json, report_error, safe, say
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Campaigns:
             self._show_plans()
             return 0
         try:
-            asyncio.run(self._perform())
+            ended_once(self._perform())
         except KeyboardInterrupt:
             self.interrupted = True
             say("interrupted; what had been started was undone and released")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-import signal
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import emit_json, json_flag, safe, say
 
 if TYPE_CHECKING:
@@ -64,9 +62,8 @@ def explore(
     known: list[Explored] = []
     work = _explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into, known)
     try:
-        asyncio.run(_ended_once(work))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is known is told to the end
+        ended_once(work)
+    except KeyboardInterrupt:
         if not known:
             say("interrupted; what had been started was released")
             sys.exit(4)
@@ -83,13 +80,6 @@ def _tell(found: Explored, as_json: bool) -> None:
         emit_json(found.as_dict())
     else:
         _show(found)
-
-
-async def _ended_once(work: Coroutine[Any, Any, None]) -> None:
-    """Ctrl-C ends the work; another one while it is being released changes nothing. Raises CancelledError."""
-    task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: task.cancelling() or task.cancel())
-    await task
 
 
 async def _explore(

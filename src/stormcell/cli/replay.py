@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import emit_json, safe, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def replay_run(folder: Path, as_json: bool) -> int:
     """Exit code 0 when the event logs are equal, 1 when they are not, 4 when this or the recorded run was cut off."""
     try:
-        found = asyncio.run(_replay(folder))
+        found = ended_once(_replay(folder))
     except KeyboardInterrupt:
         say("interrupted; what had been started was released")
         return 4

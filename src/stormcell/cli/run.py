@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
 from stormcell.cli.travel import Travel, travel_options
 
@@ -105,7 +106,7 @@ def run(
         return
     batch = _Batch(loaded, seed, jobs or 1, runs, branches, sealed)
     try:
-        asyncio.run(batch.perform())
+        ended_once(batch.perform())
     except KeyboardInterrupt:
         batch.interrupted = True
         say("interrupted; what had been started was released")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.options import DURATION, Pair
 from stormcell.cli.output import emit_json, json_flag, report_error, safe, say
 
@@ -81,7 +82,7 @@ def create(
         await made.close()
         return made
 
-    made = asyncio.run(work())
+    made = ended_once(work())
     if as_json:
         emit_json(_about(made))
         return
@@ -130,7 +131,7 @@ def fork(count: int, ttl: float | None, meta: tuple[tuple[str, str], ...], raw: 
             await parent.close()
         return made
 
-    children = asyncio.run(work())
+    children = ended_once(work())
     if as_json:
         emit_json([_about(child) for child in children])
         return
@@ -160,7 +161,7 @@ def snapshot(meta: tuple[tuple[str, str], ...], as_json: bool, id: str, name: st
         finally:
             await found.close()
 
-    saved = asyncio.run(work())
+    saved = ended_once(work())
     if as_json:
         emit_json(saved.as_dict())
     else:
@@ -266,7 +267,7 @@ def cp(recursive: bool, source: str, target: str) -> None:
     """
     from stormcell.cli.copying import copy
 
-    skipped = asyncio.run(copy(source, target, recursive))
+    skipped = ended_once(copy(source, target, recursive))
     for path in skipped:
         say(f"left out, for it is no file and no folder: {path}")
     sys.exit(1 if skipped else 0)
@@ -276,14 +277,14 @@ def cp(recursive: bool, source: str, target: str) -> None:
 @click.argument("id")
 def pause(id: str) -> None:
     """Stop a sandbox's processors and clocks. Its ttl goes on."""
-    asyncio.run(_on(id, "pause"))
+    ended_once(_on(id, "pause"))
 
 
 @sandbox.command()
 @click.argument("id")
 def resume(id: str) -> None:
     """Let a paused sandbox go on."""
-    asyncio.run(_on(id, "resume"))
+    ended_once(_on(id, "resume"))
 
 
 async def _on(id: str, verb: str) -> None:
@@ -306,7 +307,7 @@ def kill(ids: tuple[str, ...], as_json: bool) -> None:
     async def work() -> list[Any]:
         return [await end_by_id(id, "it was killed") for id in ids]
 
-    found = asyncio.run(work())
+    found = ended_once(work())
     if as_json:
         emit_json([evidence.as_dict() for evidence in found])
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import emit_json, json_flag, say
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def build_command(recipes: tuple[str, ...], sealed: bool, as_json: bool) -> None
 
         about: dict[str, object]
         if sealed:
-            variant = asyncio.run(build_sealed(recipe, home=home, progress=line))
+            variant = ended_once(build_sealed(recipe, home=home, progress=line))
             about = {"name": variant.name, "digest": variant.digest, "sealed": True, "snapshot": variant.snapshot}
         else:
-            done = asyncio.run(build(recipe, home=home, progress=line))
+            done = ended_once(build(recipe, home=home, progress=line))
             about = {"name": done.name, "digest": done.digest}
         took = round(time.monotonic() - began, 1)
         built.append({**about, "seconds": took})

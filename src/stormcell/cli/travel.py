@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from stormcell.cli.interrupt import ended_once
 from stormcell.cli.output import say
 
 OPTIONS = (
@@ -92,7 +92,7 @@ class Travel:
         from stormcell.cli.moment import Visit
 
         try:
-            return asyncio.run(Visit(self, replayed, runs, seed, as_json).perform())
+            return ended_once(Visit(self, replayed, runs, seed, as_json).perform())
         except KeyboardInterrupt:
             say("interrupted; what had been started was released")
             return 4
