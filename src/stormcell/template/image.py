@@ -30,6 +30,14 @@ BASE_PACKAGES = (
     "python3", "util-linux",
 )  # fmt: skip
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
+MANUALS = (
+    '--essential-hook=cd "$1/usr/share/man" && touch -r . .time && mkdir man1 man2 man3 man4 man5 man6 man7 man8 man9',
+    '--customize-hook=cd "$1/usr/share/man" && t=@$(stat -c %Y .time) && find . -mindepth 1 -delete && touch -d $t .',
+)
+"""While packages are installed there are folders for the manual pages that are left out: update-alternatives links to
+such a page even if it is not there, and a package fails without the folder (Debian bug 863199). Who did not need them
+finds its image as it was, to the byte.
+"""
 ROOM = 3 << 30
 """Bytes for the tar, the unpacked tree and the image of a large recipe."""
 
@@ -121,6 +129,7 @@ async def _debstrap(spec: ImageSpec, sources: str, tar: Path, say: Callable[[str
     argv += [f"--include={','.join(spec.packages)}"]
     argv += [f"--aptopt={option}" for option in apt_options()]
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
+    argv += MANUALS
     argv += [spec.suite, "-", "-"]
     with tar.open("wb") as output:
         status, words = await run(argv, say_from_mmdebstrap(say), stdin=sources.encode(), stdout=output.fileno())
