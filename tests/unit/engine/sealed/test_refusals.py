@@ -3,7 +3,7 @@
 import pytest
 
 from stormcell import faults
-from stormcell.engine.load import load_mapping
+from stormcell.engine.load import load_file, load_mapping
 from stormcell.engine.sealed.refusals import NOTHING, check_sealed, refusals
 from stormcell.spec.errors import SpecError
 
@@ -88,3 +88,25 @@ def test_the_others_are_told_too():
         )
     assert refused.value.what.startswith("steady_state.0")
     assert "fault: machine.pause is carried out by the host" in (refused.value.detail or "")
+
+
+FILE = """\
+name: x
+template: base
+steady_state:
+  - {name: a, command: {run: "true"}, expect: {exit_code: 0}}
+faults:
+  fine: {kind: net.delay, device: lo, delay: 1ms}
+  far:
+    kind: net.loss
+    loss: 1%
+"""
+
+
+def test_the_line_of_the_file_is_named(tmp_path):
+    file = tmp_path / "x.yaml"
+    file.write_text(FILE)
+    with pytest.raises(SpecError) as refused:
+        check_sealed(load_file(file))
+    assert refused.value.what.startswith("faults.far: net.loss acts on eth0")
+    assert refused.value.where == f"{file}:7"
