@@ -7,36 +7,10 @@ import re
 
 import pytest
 
-TOOL = "python3 /root/tool.py"
+from tests.guest.faults.network_said import TOOL, connect, how, lost, ping, rtt
+
 SERVER = f"{TOOL} serve 9000"
 PORT = {"device": "lo", "remote_port": 9000}
-
-
-def connect(host="127.0.0.1", port=9000, timeout=3):
-    return f"{TOOL} connect {host} {port} {timeout}"
-
-
-def ping(host, count=5):
-    return f"ping {'-6 ' if ':' in host else ''}-c {count} -i 0.1 -W 1 -q {host}"
-
-
-def how(said: str) -> tuple[str, int]:
-    """`OK 12` as ("OK", 12): what a connection came to, and milliseconds."""
-    word, milliseconds = said.split()
-    return word, int(milliseconds)
-
-
-def rtt(said: str) -> float:
-    """The mean round trip of a ping, in milliseconds."""
-    match = re.search(r"= [\d.]+/([\d.]+)/", said)
-    assert match, said
-    return float(match[1])
-
-
-def lost(said: str) -> float:
-    match = re.search(r"([\d.]+)% packet loss", said)
-    assert match, said
-    return float(match[1])
 
 
 # -- delay --------------------------------------------------------------------------------------------------------

@@ -10,26 +10,10 @@ from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
 from stormcell.spec.plan import ApplyStep, NeedsStep, Plan, RunStep, Step, UndoStep
 from tests.guest.faults.fault_trial import carried_out, shell
+from tests.guest.faults.network_said import TOOL, lost, ping, rtt
 
-TOOL = "python3 /root/tool.py"
 ICMP = {"device": "lo", "protocol": "icmp"}
 PORT = {"device": "lo", "remote_port": 9000}
-
-
-def ping(host="127.0.0.1", count=4):
-    return f"ping -c {count} -i 0.05 -W 1 -q {host}"
-
-
-def rtt(said):
-    match = re.search(r"= [\d.]+/([\d.]+)/", said)
-    assert match, said
-    return float(match[1])
-
-
-def lost(said):
-    match = re.search(r"([\d.]+)% packet loss", said)
-    assert match, said
-    return float(match[1])
 
 
 @pytest.fixture(scope="module")

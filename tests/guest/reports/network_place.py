@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-TOOL = "python3 /root/tool.py"
+import pytest
+
+from tests.guest.faults.network_said import TOOL, connect
+
 FAR, FAR6, NEAR = "10.77.0.2", "fd77::2", "10.77.0.1"
 OTHER = "10.78.0.2"
 ON_FAR = "ip netns exec far"
@@ -24,32 +26,19 @@ ip -n other addr add 10.79.0.2/24 dev side1; ip -n other link set side1 up
 printf '10.77.0.2 far.test\\nfd77::2 far.test\\n' >> /etc/hosts
 for h in 10.77.0.2 fd77::2 10.78.0.2; do ping -c 1 -W 2 -q $h > /dev/null; done
 """
-SERVERS = [f"{ON_FAR} {TOOL} serve 9000", f"{ON_OTHER} {TOOL} serve 9000"]
 
 
-def connect(host: str = FAR, port: int = 9000, timeout: int = 2) -> str:
-    return f"{TOOL} connect {host} {port} {timeout}"
+WAYS = pytest.mark.parametrize("way", ["naive", "ours"])
 
 
-def ping(host: str = FAR, count: int = 3) -> str:
-    return f"ping {'-6 ' if ':' in host else ''}-c {count} -i 0.1 -W 1 -q {host}"
-
-
-def how(said: str) -> tuple[str, int]:
-    word, milliseconds = said.split()
-    return word, int(milliseconds)
-
-
-def rtt(said: str) -> float:
-    match = re.search(r"= [\d.]+/([\d.]+)/", said)
-    assert match, said
-    return float(match[1])
-
-
-def lost(said: str) -> float:
-    match = re.search(r"([\d.]+)% packet loss", said)
-    assert match, said
-    return float(match[1])
+def ready(bench: Any, modules: str) -> Any:
+    """The place, made of these kernel modules, with a server of ours on each host; the bench."""
+    bench.run(f"modprobe -a {modules}; modprobe ifb numifbs=0; true")
+    bench.run(PLACE)
+    for where in ("", ON_FAR, ON_OTHER):
+        bench.run(f"setsid {where} {TOOL} serve 9000 > /dev/null 2>&1 &")
+    bench.run(f"for n in $(seq 100); do {connect(FAR)} | grep -q OK && exit 0; sleep 0.1; done; exit 1")
+    return bench
 
 
 def custom(apply: str, undo: str, shows: str, counter: str) -> dict[str, Any]:

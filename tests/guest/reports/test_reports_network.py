@@ -12,25 +12,19 @@ import pytest
 from pydantic import ValidationError
 
 from stormcell import faults
+from tests.guest.faults.network_said import TOOL, connect, how, lost, ping, rtt
 from tests.guest.reports.network_place import (
     FAR,
     NEAR,
     ON_FAR,
-    ON_OTHER,
     OTHER,
-    PLACE,
-    TOOL,
-    connect,
+    WAYS,
     custom,
-    how,
     judged,
-    lost,
     netem_packets,
-    ping,
-    rtt,
+    ready,
 )
 
-WAYS = pytest.mark.parametrize("way", ["naive", "ours"])
 DELAY = {"kind": "net.delay", "device": "near0", "delay": "200ms"}
 SHOWN = "tc qdisc show dev near0 | grep -q 'netem.*delay 200ms'"
 GONE = "tc qdisc del dev near0 root"
@@ -38,12 +32,7 @@ GONE = "tc qdisc del dev near0 root"
 
 @pytest.fixture(scope="module")
 def place(bench):
-    bench.run("modprobe -a veth sch_netem sch_prio; modprobe ifb numifbs=0; true")
-    bench.run(PLACE)
-    for where in ("", ON_FAR, ON_OTHER):
-        bench.run(f"setsid {where} {TOOL} serve 9000 > /dev/null 2>&1 &")
-    bench.run(f"for n in $(seq 100); do {connect()} | grep -q OK && exit 0; sleep 0.1; done; exit 1")
-    return bench
+    return ready(bench, "veth sch_netem sch_prio")
 
 
 @WAYS
@@ -53,7 +42,7 @@ def test_01_a_delay_in_a_band_that_nothing_is_steered_to(place, way):
         "tc qdisc add dev near0 parent 1:4 handle 40: netem delay 200ms",
         GONE, SHOWN, netem_packets("near0"),
     )  # fmt: skip
-    trial = place.attempt(naive if way == "naive" else DELAY, under=[ping()])
+    trial = place.attempt(naive if way == "naive" else DELAY, under=[ping(FAR, 3)])
     assert trial.receipt.clean
     if way == "naive":
         assert judged(trial) == "never_acted"
@@ -69,7 +58,7 @@ def test_02_a_kernel_module_that_is_missing(place, way):
     place.run("rmmod sch_netem; echo 'install sch_netem /bin/false' > /etc/modprobe.d/x.conf")
     try:
         naive = custom("tc qdisc add dev near0 root netem delay 200ms", GONE, SHOWN, netem_packets("near0"))
-        trial = place.attempt(naive if way == "naive" else DELAY, under=[ping()])
+        trial = place.attempt(naive if way == "naive" else DELAY, under=[ping(FAR, 3)])
     finally:
         place.run("rm /etc/modprobe.d/x.conf; modprobe sch_netem")
     assert trial.said == []
@@ -79,7 +68,7 @@ def test_02_a_kernel_module_that_is_missing(place, way):
         return
     assert judged(trial) == "unsupported"
     assert "kernel module 'sch_netem' cannot be loaded" in trial.stop
-    place.attempt(DELAY, under=[ping()]).proven()
+    place.attempt(DELAY, under=[ping(FAR, 3)]).proven()
 
 
 @WAYS
@@ -88,9 +77,9 @@ def test_03_a_change_of_a_placeholder_that_is_not_there(place, way):
     change = "tc qdisc change dev near0 root netem loss 30%"
     counter = netem_packets("near0", "drops")
     if way == "naive":
-        refused = place.attempt(custom(change, "true", shown, counter), under=[ping()])
+        refused = place.attempt(custom(change, "true", shown, counter), under=[ping(FAR, 3)])
         assert judged(refused) == "apply_failed"
-        unheeded = place.attempt(custom(f"{change} || true", "true", shown, counter), under=[ping()])
+        unheeded = place.attempt(custom(f"{change} || true", "true", shown, counter), under=[ping(FAR, 3)])
         assert judged(unheeded) == "not_in_force"
         return
     first = faults.parse({"kind": "net.loss", "device": "near0", "loss": "1%"})
@@ -112,21 +101,21 @@ def test_03_a_change_of_a_placeholder_that_is_not_there(place, way):
 def test_04_a_distribution_that_does_not_exist(place, way):
     table = "tc qdisc add dev near0 root netem delay 200ms 10ms distribution uniform"
     if way == "naive":
-        trial = place.attempt(custom(table, GONE, SHOWN, netem_packets("near0")), under=[ping()])
+        trial = place.attempt(custom(table, GONE, SHOWN, netem_packets("near0")), under=[ping(FAR, 3)])
         assert judged(trial) == "apply_failed"
         return
     with pytest.raises(ValidationError, match="'uniform', 'normal', 'pareto' or 'paretonormal'"):
         faults.parse({**DELAY, "jitter": "10ms", "distribution": "gauss"})
     for distribution in ("uniform", "pareto"):
         spec = {**DELAY, "jitter": "10ms", "distribution": distribution}
-        trial = place.attempt(spec, under=[ping()])
+        trial = place.attempt(spec, under=[ping(FAR, 3)])
         trial.proven()
         assert rtt(trial.said[0]) >= 150
 
 
 @WAYS
 def test_06_what_comes_in_is_another_direction(place, way):
-    trial = place.attempt({**DELAY, "direction": "out" if way == "naive" else "both"}, under=[ping()])
+    trial = place.attempt({**DELAY, "direction": "out" if way == "naive" else "both"}, under=[ping(FAR, 3)])
     trial.proven()
     round_trip = rtt(trial.said[0])
     queues = [note for note in trial.receipt.notes if " on near0: netem let through " in note]
@@ -233,7 +222,7 @@ def test_54_a_delay_that_also_loses(place, way):
 
 @WAYS
 def test_55_a_request_pays_for_every_round_trip(place, way):
-    under = [ping(), connect(), f"{TOOL} transfer {FAR} 9000 100"]
+    under = [ping(FAR, 3), connect(FAR), f"{TOOL} transfer {FAR} 9000 100"]
     trial = place.attempt({**DELAY, "delay": "100ms", "direction": "both" if way == "naive" else "out"}, under=under)
     trial.proven()
     pinged, connected, asked = rtt(trial.said[0]), how(trial.said[1])[1], how(trial.said[2])[1]
@@ -268,7 +257,7 @@ def test_57_faults_that_overlap(place, way):
     assert rtt(trial.said[0]) >= 99
     foreign = "tc qdisc add dev near0 root handle 7: netem delay 30ms"
     place.run(foreign)
-    beside = place.attempt({**DELAY, "delay": "100ms"}, under=[ping()])
+    beside = place.attempt({**DELAY, "delay": "100ms"}, under=[ping(FAR, 3)])
     kept = place.run("tc qdisc show dev near0")
     place.run(GONE)
     beside.proven()

@@ -9,22 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from stormcell import faults
-from tests.guest.reports.network_place import (
-    FAR,
-    FAR6,
-    NEAR,
-    ON_FAR,
-    ON_OTHER,
-    OTHER,
-    PLACE,
-    TOOL,
-    connect,
-    custom,
-    how,
-    judged,
-)
+from tests.guest.faults.network_said import TOOL, connect, how
+from tests.guest.reports.network_place import FAR, FAR6, NEAR, ON_FAR, OTHER, WAYS, custom, judged, ready
 
-WAYS = pytest.mark.parametrize("way", ["naive", "ours"])
 DROP = {"kind": "net.drop", "device": "near0"}
 COUNTED = "nft -j list table {table} | grep -o '\"packets\": [0-9]*' | awk '{{n += $2}} END {{print n + 0}}'"
 
@@ -36,12 +23,7 @@ def chain(family):
 
 @pytest.fixture(scope="module")
 def place(bench):
-    bench.run("modprobe -a veth; modprobe ifb numifbs=0; true")
-    bench.run(PLACE)
-    for where in ("", ON_FAR, ON_OTHER):
-        bench.run(f"setsid {where} {TOOL} serve 9000 > /dev/null 2>&1 &")
-    bench.run(f"for n in $(seq 100); do {connect()} | grep -q OK && exit 0; sleep 0.1; done; exit 1")
-    return bench
+    return ready(bench, "veth")
 
 
 @WAYS
@@ -53,13 +35,13 @@ def test_28_a_partition_has_two_families(place, way):
         "nft delete table ip naive", "nft list table ip naive", v6,
     )  # fmt: skip
     ours = {**DROP, "host": "far.test", "remote_port": 9000}
-    trial = place.attempt(naive if way == "naive" else ours, under=[connect(), connect(FAR6)])
+    trial = place.attempt(naive if way == "naive" else ours, under=[connect(FAR), connect(FAR6)])
     v4, v6_said = how(trial.said[0])[0], how(trial.said[1])[0]
     assert v4 == "TIMEOUT"
     if way == "naive":
         assert v6_said == "OK"
         assert judged(trial) == "never_acted"
-        only = place.attempt({**DROP, "remote_port": 9000}, under=[connect()])
+        only = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR)])
         assert "only IPv4 was met: this run shows nothing about IPv6" in only.receipt.notes
         return
     trial.proven()
@@ -88,7 +70,7 @@ def test_32_two_targets_are_not_parted_from_each_other(place, way):
         assert judged(trial) == "never_acted", "and the rule that was meant met nothing"
         return
     ours = {**DROP, "device": ["near0", "near1"], "address": [FAR, OTHER], "remote_port": 9000}
-    trial = place.attempt(ours, under=[connect(), connect(OTHER), between])
+    trial = place.attempt(ours, under=[connect(FAR), connect(OTHER), between])
     trial.proven()
     assert [how(said)[0] for said in trial.said] == ["TIMEOUT", "TIMEOUT", "OK"]
     matrix = [note for note in trial.receipt.notes if note.startswith("reach ")]
@@ -105,7 +87,7 @@ def test_33_one_way_is_not_both(place, way):
     place.run(f"rm -f /tmp/got; setsid {TOOL} sink 9200 /tmp/got > /dev/null 2>&1 & echo $! > /tmp/sink.pid; "
               "for n in $(seq 100); do [ -s /tmp/got ] && exit 0; sleep 0.1; done; exit 1")  # fmt: skip
     spec = {**DROP, "address": FAR, **({"connections": "new"} if way == "ours" else {})}
-    trial = place.attempt(spec, under=[connect(), incoming, f"{came}; sleep 0.5; cat /tmp/got"])
+    trial = place.attempt(spec, under=[connect(FAR), incoming, f"{came}; sleep 0.5; cat /tmp/got"])
     place.run("kill $(cat /tmp/sink.pid)")
     trial.proven()
     assert how(trial.said[0])[0] == "TIMEOUT"
@@ -137,7 +119,7 @@ def test_52_to_drop_and_to_refuse_are_two_things(place, way):
     if way == "naive":
         with pytest.raises(ValidationError, match="only TCP knows a reset"):
             faults.parse({"kind": "net.reject", "protocol": "udp", "remote_port": 9000})
-        trial = place.attempt({**DROP, "remote_port": 9000}, under=[connect()])
+        trial = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR)])
         word, milliseconds = how(trial.said[0])
         assert (word, milliseconds >= 1990) == ("TIMEOUT", True)
         return
@@ -145,7 +127,7 @@ def test_52_to_drop_and_to_refuse_are_two_things(place, way):
                "admin-prohibited": "EHOSTUNREACH"}  # fmt: skip
     for answer, error in answers.items():
         spec = {"kind": "net.reject", "device": "near0", "remote_port": 9000, "with": answer}
-        trial = place.attempt(spec, under=[connect()])
+        trial = place.attempt(spec, under=[connect(FAR)])
         trial.proven()
         assert how(trial.said[0])[0] == error
         assert how(trial.said[0])[1] < 1000
