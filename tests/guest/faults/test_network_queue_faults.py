@@ -10,7 +10,7 @@ from stormcell.engine.load import disturbance
 from stormcell.engine.receipts import receipt
 from stormcell.spec.plan import ApplyStep, NeedsStep, Plan, RunStep, Step, UndoStep
 from tests.guest.faults.fault_trial import carried_out, shell
-from tests.guest.faults.network_said import TOOL, lost, ping, rtt
+from tests.guest.faults.network_said import TOOL, connect, lost, ping, rtt
 
 ICMP = {"device": "lo", "protocol": "icmp"}
 PORT = {"device": "lo", "remote_port": 9000}
@@ -135,10 +135,10 @@ def test_an_amount_changes_while_the_fault_is_in_force(guest):
 def test_two_on_one_device_and_one_is_taken_away(guest):
     """Beside a qdisc of somebody else, which stays."""
     items = [
-        disturbance("late", 1, {"kind": "net.delay", **PORT, "delay": "150ms", "direction": "both"}),
+        disturbance("late", 1, {"kind": "net.delay", **PORT, "delay": "500ms", "direction": "both"}),
         disturbance("lossy", 2, {"kind": "net.loss", **ICMP, "loss": "100%", "direction": "in"}),
     ]
-    looks = [shell(f"{TOOL} connect 127.0.0.1 9000 2"), shell(ping(count=2)), shell("tc qdisc show dev lo | head -1")]
+    looks = [shell(connect(timeout=5)), shell(ping(count=2)), shell("tc qdisc show dev lo | head -1")]
     steps: list[Step] = [NeedsStep(id=f"needs.{item.id}", phase="setup", fault=item.id) for item in items]
     steps += [RunStep(id="foreign", phase="setup", command=shell("tc qdisc add dev lo root handle 7: netem delay 1ms"))]
     order: list[Step] = [ApplyStep(id=f"apply.{item.id}", phase="fault", fault=item.id) for item in items]
@@ -151,7 +151,7 @@ def test_two_on_one_device_and_one_is_taken_away(guest):
     events = guest._runner.run(carried_out(guest.sandbox, plan))
     guest.run("tc qdisc del dev lo root")
     said = {e["step"]: e["out"] for e in events if e["event"] == "output" and e.get("step", "").startswith("under.")}
-    slow = [int(said[f"under.{n}.0"].split()[1]) >= 149 for n in range(4)]
+    slow = [int(said[f"under.{n}.0"].split()[1]) >= 499 for n in range(4)]
     dark = [lost(said[f"under.{n}.1"]) == 100 for n in range(4)]
     assert slow == [True, True, False, False]
     assert dark == [False, True, True, False]
