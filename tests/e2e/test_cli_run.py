@@ -118,10 +118,12 @@ def test_a_stopped_run_releases_its_machine_and_is_unknown(home, files, number):
         time.sleep(0.02)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 4, err
-    assert json.loads(out)["interrupted"] is True
+    said = json.loads(out)
+    assert said["interrupted"] is True
     assert "Traceback" not in err
     assert gone(machine)
     (folder,) = (home / "state" / "runs").iterdir()
+    assert [(one["verdict"], one["folder"]) for one in said["results"]] == [("unknown", str(folder))]
     result = json.loads((folder / "result.json").read_text())
     assert result["verdict"] == "unknown"
     assert result["reasons"][0]["code"] == "interrupted"

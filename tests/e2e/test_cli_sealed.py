@@ -1,5 +1,6 @@
 """`stormcell run --sealed` and `--replay` as a user runs them, each in a process of its own."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -56,10 +57,18 @@ def test_a_sealed_run_is_repeated_from_its_folder_wherever_that_is(home, file, t
     events = [json.loads(line) for line in told.splitlines()]
     number = next(place for place, event in enumerate(events) if event["event"] == "probe")
     events[number]["began"] += 1e-9
-    log.write_text("".join(json.dumps(event) + "\n" for event in events))
+    edited = "".join(json.dumps(event) + "\n" for event in events)
+    log.write_text(edited)
+    about = json.loads((folder / "sealed.json").read_text())
+    about["events_sha256"] = hashlib.sha256(edited.encode()).hexdigest()
+    (folder / "sealed.json").write_text(json.dumps(about))
     other = stormcell("run", "--replay", folder, home=home)
     assert other.returncode == 1
     assert f"DIFFERENT: event {number} (probe before.echo) differs in began" in other.stdout
+    log.unlink()
+    os.mkfifo(log)
+    refused = stormcell("run", "--replay", folder, home=home)
+    assert refused.returncode == 2 and "events.jsonl cannot be read" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ T = TypeVar("T")
 def ended_once(work: Coroutine[Any, Any, T]) -> T:
     """Run `work`; at Ctrl-C (or SIGTERM, SIGHUP, which become one) cancel it and let it release what it holds.
 
-    Raises KeyboardInterrupt behind that; from then on Ctrl-C is ignored, so that what is known is told to the end.
+    Raises KeyboardInterrupt behind that; from then on all three are ignored, so that what is known is told to the end.
     asyncio.run would break off the release at a second Ctrl-C.
     """
     task = asyncio.run(_ended(work))
     if task.cancelled():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise KeyboardInterrupt
     return task.result()
 
@@ -34,6 +33,11 @@ async def _ended(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         else:
             task.cancel()
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, interrupted)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupted)
     await asyncio.wait({task})
+    if task.cancelled():
+        loop.remove_signal_handler(signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # python at its exit gives back the default of any other handler
     return task

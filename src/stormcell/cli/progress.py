@@ -23,6 +23,7 @@ PHASES = {
     "recovery": "recovering",
     "end": "ending",
 }
+QUIET_S = 10.0
 MARK = {"survived": "green", "failed": "red", "void": "yellow", "unknown": "magenta"}
 
 
@@ -74,7 +75,7 @@ class Line:
         self._head = head
         self._text = ""
         self._branch = ""
-        self._began = time.monotonic()
+        self._began = self._said = time.monotonic()
         self._task = self._live.add_task(_plain(head)) if self._live is not None else None
 
     def event(self, event: Mapping[str, Any]) -> None:
@@ -95,6 +96,8 @@ class Line:
             self.show(f"{self._branch}no fault")
         elif kind == "step" and event.get("phase") in PHASES:
             self.show(f"{self._branch}{PHASES[event['phase']]}")
+        elif kind == "beat":
+            self._beat(event["seconds"])
 
     def done(self, outcome: Outcome) -> None:
         """The verdict, on a line that stays."""
@@ -123,7 +126,17 @@ class Line:
         if self._live is not None:
             self._live.update(self._task, description=_plain(f"{self._head}: {text}"))
         else:
+            self._said = time.monotonic()
             say(f"{self._head}: {text}")
+
+    def _beat(self, seconds: float) -> None:
+        """How far a sealed guest is; without a terminal only when nothing else was said for a while."""
+        text = f"{self._head}: {self._text}, {seconds:.1f} s of the guest"
+        if self._live is not None:
+            self._live.update(self._task, description=_plain(text))
+        elif time.monotonic() > self._said + QUIET_S:
+            self._said = time.monotonic()
+            say(text)
 
     def close(self) -> None:
         """Take the line away."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def replay_run(folder: Path, as_json: bool) -> int:
-    """Exit code 0 when the event logs are equal, 1 when they are not, 4 when this or the recorded run was cut off."""
+    """Exit code 0 when the event logs are equal, 1 when they are not, 4 when either run never came to its end."""
     try:
         found = ended_once(_replay(folder))
     except KeyboardInterrupt:
@@ -25,7 +25,7 @@ def replay_run(folder: Path, as_json: bool) -> int:
         emit_json(found.as_dict())
     else:
         _show(found)
-    if found.cut_off is not None:
+    if found.compared.cut_off is not None or found.compared.lost is not None:
         return 4
     return 0 if found.difference is None else 1
 
@@ -46,17 +46,25 @@ async def _replay(folder: Path) -> Replay:
 
 
 def _show(found: Replay) -> None:
-    outcome, difference = found.outcome, found.difference
+    outcome, compared = found.outcome, found.compared
     assert outcome.sealed is not None
     times = f"{outcome.sealed.guest_seconds:.3f} s of the guest in {outcome.sealed.host_seconds:.1f} s"
-    if difference is None:
-        digest = outcome.sealed.events_sha256[:16]
-        click.echo(safe(f"identical: every event, byte for byte (sha256 {digest}...); {outcome.verdict}; {times}"))
-    elif found.cut_off is not None:
-        same = f"all {found.cut_off} events that it has are the same here, byte for byte"
-        known = same if found.cut_off else "it has no events"
+    digest = f"(sha256 {outcome.sealed.events_sha256[:16]}...)"
+    if compared.damaged:
+        say("the recorded event log is damaged: it is not what its digest was made of; that is compared instead")
+    if compared.difference is None:
+        click.echo(safe(f"identical: every event, byte for byte {digest}; {outcome.verdict}; {times}"))
+        return
+    if compared.lost is not None:
+        why = next((reason.text for reason in outcome.result.reasons), str(outcome.verdict))
+        click.echo(safe(f"NOT COMPARED: the new run was lost here ({why}); {_alike(compared.lost)}; {times}"))
+    elif compared.cut_off is not None:
+        known = _alike(compared.cut_off)
         click.echo(safe(f"CUT OFF: the recorded run never came to its end; {known}; {outcome.verdict}; {times}"))
-        click.echo(safe(f"the new run is kept in {outcome.folder}"))
     else:
-        click.echo(safe(f"DIFFERENT: {difference.text}; {outcome.verdict}; {times}"))
-        click.echo(safe(f"the new run is kept in {outcome.folder}"))
+        click.echo(safe(f"DIFFERENT: {compared.difference.text}; {outcome.verdict}; {times}"))
+    click.echo(safe(f"the new run is kept in {outcome.folder}"))
+
+
+def _alike(events: int) -> str:
+    return f"all {events} events that it has are the same in both, byte for byte" if events else "it has no events"

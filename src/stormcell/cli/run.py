@@ -6,7 +6,7 @@ import asyncio
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -180,8 +180,15 @@ class _Batch:
     async def perform(self) -> None:
         """Templates first, one after another; then the runs."""
         from stormcell.cli.progress import Watcher
+        from stormcell.engine.api import Outcome
+        from stormcell.spec.witness import hearing
 
-        with Watcher(total=len(self.loaded)) as watcher:
+        concluded: dict[object, Outcome] = {}
+
+        def hear(result: Any, folder: Path) -> None:
+            concluded[asyncio.current_task()] = Outcome(result, folder)
+
+        with Watcher(total=len(self.loaded)) as watcher, hearing(hear):
             one_of = await self._ready(watcher)
             room = asyncio.Semaphore(self.jobs)
 
@@ -197,6 +204,8 @@ class _Batch:
                         line.failed(error)
                     except asyncio.CancelledError:
                         line.interrupted()
+                        if (unknown := concluded.get(asyncio.current_task())) is not None:
+                            self.done[number] = unknown
                         raise
                     else:
                         self.done[number] = outcome

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from stormcell.engine.branches.run import Branching, check_branches, judge_again
 from stormcell.engine.compile import compile_plan
@@ -17,11 +18,11 @@ from stormcell.engine.load import Loaded, load_file, load_mapping
 from stormcell.engine.receipts import receipt
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
-from stormcell.spec.errors import NotSurvived, StormcellError
+from stormcell.spec.errors import HostError, NotSurvived, StormcellError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.home import Home
 from stormcell.spec.plan import Plan
-from stormcell.spec.verdict import Reason, Result, Verdict
+from stormcell.spec.verdict import EXIT_CODE, Reason, Result, Verdict
 from stormcell.spec.witness import tell
 from stormcell.template.build import build
 from stormcell.template.model import Progress, Template
@@ -90,8 +91,9 @@ async def run_async(
     Of an experiment with branches `branches` names those to run beside the control (none: all), `jobs` at a time; the
     events of a branch have a `branch`.
 
-    Raises SpecError, HostError or TemplateError before anything was started. Once a machine was asked for, every end
-    is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result, raises CancelledError.
+    Raises SpecError, HostError or TemplateError before anything was started, and leaves no folder then. Once a machine
+    was asked for, every end is an outcome: a lost one is `unknown`. Cancelling releases the machine, writes the result,
+    raises CancelledError. Raises HostError, with the exit code of `unknown`, on a host that cannot keep what happens.
     `conduct` makes what performs the plan, for those that begin from another machine than the template's snapshot.
     """
     home = home or Home.current()
@@ -104,13 +106,34 @@ async def run_async(
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
     folder = begun(runs or home.runs, loaded, plan)
     conductor = conduct(plan, template, folder, on_event)
-    try:
-        await conductor.perform()
-    finally:
-        folder.close()
-        result = conclude(folder, loaded, plan, conductor.events)
-        tell(result, folder.path)
+    with outcome_lost(conductor):
+        try:
+            await conductor.perform()
+        finally:
+            folder.close()
+            if conductor.refused:
+                folder.discard()
+            else:
+                result = conclude(folder, loaded, plan, conductor.events)
+                tell(result, folder.path)
     return Outcome(result, folder.path)
+
+
+class Performing(Protocol):
+    """Whoever performs a plan."""
+
+    refused: bool
+
+
+@contextlib.contextmanager
+def outcome_lost(conductor: Performing) -> Iterator[None]:
+    """A host that cannot keep what happens (a full disk) in the middle of a run loses its outcome."""
+    try:
+        yield
+    except HostError as error:
+        if not conductor.refused:
+            error.exit_code = EXIT_CODE[Verdict.UNKNOWN]
+        raise
 
 
 async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:

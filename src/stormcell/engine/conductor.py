@@ -63,6 +63,8 @@ class Conductor:
         self.at_fork = False
         """The runner waits to be handed another plan, in a fork of the machine."""
         self.events: list[dict[str, Any]] = []
+        self.refused = False
+        """The host has no machine for it: nothing was begun."""
 
     def record(self, event: Mapping[str, Any]) -> None:
         """One event: on disk first, then to whoever watches."""
@@ -102,6 +104,7 @@ class Conductor:
         except StormcellError as error:
             self.host("lost", code="host_error", text=str(error))
             if self.sandbox is None:
+                self.refused = True
                 raise
         except asyncio.CancelledError:
             self.host("lost", code="interrupted", text="the run was interrupted on the host")

@@ -34,7 +34,7 @@ def admit(template_memory: int, memory_available: int, disk_free: int, folder: P
             f"not enough room for {wanted}: {disk_free // MIB} MiB are free",
             where=str(folder),
             rule=f"at least {DISK_OF_ONE * count // MIB} MiB",
-            remedy="free some, or set STORMCELL_HOME to a larger disk",
+            remedy="make room there, or use a folder on a larger disk: STORMCELL_HOME, `--runs` for runs",
         )
 
 

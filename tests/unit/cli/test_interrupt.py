@@ -25,6 +25,14 @@ except KeyboardInterrupt:
     print("known", flush=True)
     sys.stdin.readline()
     print("told", flush=True)
+
+class Late:
+    def __del__(self):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+sys.late = Late()
 """
 
 
@@ -48,7 +56,8 @@ def test_what_was_begun_is_released_and_told_however_often_it_is_pressed(again):
         child.stdin.write("\n")
         child.stdin.flush()
         assert [child.stdout.readline() for _ in range(2)] == ["released\n", "known\n"]
-        child.send_signal(signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            child.send_signal(number)
         said, errors = child.communicate("\n", timeout=60)
     finally:
         child.kill()

@@ -156,6 +156,21 @@ def read_recipe(folder: Path) -> tuple[Recipe, dict[str, bytes]]:
         raise damaged(folder / RECIPE, error) from error
 
 
+def read_log(folder: Path) -> bytes | None:
+    """The event log, None when it did not come along. Raises SpecError for what cannot be read."""
+    try:
+        return read_regular(folder / EVENTS)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpecError(
+            f"{EVENTS} cannot be read ({error.strerror})",
+            where=str(folder / EVENTS),
+            rule="a replay compares with the recorded log, or with its digest when the log is not there",
+            remedy="take it out of the folder, or make it readable",
+        ) from error
+
+
 def _json(folder: Path, name: str) -> Mapping[str, Any]:
     try:
         found = json.loads(read_regular(folder / name))

@@ -7,12 +7,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+LOST = ("host", "lost")
+"""What an event of the host's says when a run did not come to its end: that is the host's word, and not the run's."""
+
 
 @dataclass(frozen=True)
 class Difference:
     """The first event that differs, counted from 0: as it was, and as it is now; None where a log was at its end.
 
-    `event` is None when the log of the recorded run was not there, only its digest.
+    `event` is None when there was only the digest of the recorded run's log to compare with.
     """
 
     event: int | None
@@ -23,7 +26,7 @@ class Difference:
     def text(self) -> str:
         """In a sentence."""
         if self.event is None:
-            return "the events have another digest; the recorded run came without its log, which would tell where"
+            return "the events have another digest; the recorded log, which would tell where, is not there or damaged"
         if self.was is None or self.now is None:
             missing, there = ("recorded", self.now) if self.was is None else ("new", self.was)
             return f"event {self.event} ({_called(there or {})}) is not in the {missing} run"
@@ -45,24 +48,53 @@ def first_difference(was: bytes, now: bytes) -> Difference | None:
     return Difference(len(before), None, None)  # an end of line only
 
 
-def against_digest(was: str, now: bytes) -> Difference | None:
-    """The same for a recorded log of which there is only the sha256 (hex)."""
-    return None if hashlib.sha256(now).hexdigest() == was else Difference(None, None, None)
+@dataclass(frozen=True)
+class Comparison:
+    """Of a recorded run with a new one. Both are the same when nothing is set but `damaged`.
+
+    `cut_off`: the recorded run never came to its end, and the new one began with all of its events: so many.
+    `lost`: the same for the new run, which this host lost: it tells nothing of what would have come.
+    `damaged`: the recorded log is not the one that its digest was made of, which is what was compared.
+    """
+
+    difference: Difference | None = None
+    cut_off: int | None = None
+    lost: int | None = None
+    damaged: bool = False
 
 
-def cut_off(was: bytes, now: bytes) -> int | None:
-    """How many events of a recorded run there are that never came to its end, when `now` begins with all of them.
+def compare(was: bytes | None, digest: str, now: bytes) -> Comparison:
+    """`was` is the recorded log, None when it did not come along; `digest` its sha256 (hex), empty when nobody lived to
+    write it.
+    """
+    damaged = bool(digest) and was is not None and _sha256(was) != digest
+    if digest and (was is None or damaged):
+        same = _sha256(now) == digest
+        return Comparison(None if same else Difference(None, None, None), damaged=damaged)
+    was = was or b""
+    found = first_difference(was, now)
+    if found is None:
+        return Comparison()
+    return Comparison(found, cut_off=cut_off(was, now), lost=cut_off(now, was))
+
+
+def cut_off(log: bytes, other: bytes) -> int | None:
+    """How many events there are in the log of a run that never came to its end, when `other` begins with all of them.
 
     None when it came to its end (the last event is that its machine was released, and none is that it was lost), and
     when it differs before. What the host wrote of the loss is none of those events.
     """
-    lines = was.splitlines(keepends=True)
+    lines = log.splitlines(keepends=True)
     events = [_event(line) or {} for line in lines]
-    lost = next((n for n, one in enumerate(events) if (one.get("on"), one.get("event")) == ("host", "lost")), None)
+    lost = next((n for n, one in enumerate(events) if (one.get("on"), one.get("event")) == LOST), None)
     if lost is None and events and events[-1].get("event") in ("released", "release_failed"):
         return None
     there = b"".join(lines[:lost])
-    return there.count(b"\n") if now.startswith(there) else None
+    return there.count(b"\n") if other.startswith(there) else None
+
+
+def _sha256(log: bytes) -> str:
+    return hashlib.sha256(log).hexdigest()
 
 
 def _event(line: bytes | None) -> dict[str, Any] | None:

@@ -41,9 +41,18 @@ SLOWEST = 20.0
 SPARE_S = 120.0
 LEAVE_S = 60.0
 """Of the guest's: what it takes to undo the faults of a plan."""
+SILENT_S = 120.0
+"""Of the host's: a guest that runs passes by every 100 ms of its own time, however much there is to do; one that does
+not for so long is halted, or has nothing left for anybody."""
 LONGEST_S = 7 * 24 * 3600.0
 """The runner keeps the plan's deadline itself; behind a fork it has another one."""
 CONSOLE_LINES = 10_000
+LOSSES = (
+    (MachineDied, "guest_lost"),
+    (OutcomeUnknown, "guest_lost"),
+    (GuestProtocolError, "guest_protocol"),
+    (MachineError, "deadline"),
+)
 
 
 HandOver = Literal["undo", "keep"]
@@ -90,6 +99,8 @@ class SealedConductor:
         """The run's time (s), as in its events, where the machine stood still last."""
         self.host_seconds = 0.0
         self.at_fork = False
+        self.refused = False
+        """The host has no machine for it: nothing was begun."""
         self.console = ""
         self._start = start
         self._spec = start.spec
@@ -100,6 +111,9 @@ class SealedConductor:
         self._lived_ns = 0
         self._told_ns = 0
         self._boot_id = ""
+        self._heard_ns = 0
+        self._heard_at = 0.0
+        self._heard_s = 0.0
 
     @property
     def spec(self) -> SealedSpec:
@@ -125,20 +139,16 @@ class SealedConductor:
             self.machine = await SealedMachine.restore(self._start.spec, self._folder, self._start.state)
             self.log.host("created", sandbox="sealed", ports={})
             await self._carry_out(self.machine)
-        except (MachineDied, OutcomeUnknown) as error:
-            self._lost("guest_lost", error)
-        except GuestProtocolError as error:
-            self._lost("guest_protocol", error)
-        except MachineError as error:
-            self._lost("deadline", error)
         except StormcellError as error:
-            self._lost("host_error", error)
-            if self.machine is None or isinstance(error, SpecError):
+            self._lost(_code(error), error)
+            self.refused = self.machine is None and not self._boots
+            if self.refused or isinstance(error, SpecError):
                 raise
         except asyncio.CancelledError:
             self.log.host("lost", code="interrupted", text="the run was interrupted on the host")
             raise
         finally:
+            self.guest_seconds = max(self.guest_seconds, self._heard_s)
             self.host_seconds = time.monotonic() - began
 
     def _lost(self, code: str, error: StormcellError) -> None:
@@ -164,9 +174,8 @@ class SealedConductor:
     async def _carry_out(self, machine: SealedMachine) -> None:
         start = 0
         steps = self.plan.steps
-        if self._start.under_way:
-            self._lived_ns = machine.status_now().now_ns
-        elif not self.plan.raw_state:
+        self._lived_ns = machine.status_now().now_ns
+        if not self._start.under_way and not self.plan.raw_state:
             await self._resume(machine)
         while start < len(steps):
             end = next((i for i in range(start, len(steps)) if isinstance(steps[i], MachineStep)), len(steps))
@@ -244,9 +253,11 @@ class SealedConductor:
 
     async def _listen(self, machine: SealedMachine) -> MachineStep | ForkStep | None:
         limit = time.monotonic() + self._limit(self.plan.deadline_s)
+        over_ns = self._lived_ns + round((self.plan.deadline_s + LEAVE_S) * 1e9)
         while True:
             told = len(self.log.events)
-            halt = await machine.go(max(1.0, limit - time.monotonic()), lambda: self._hear(machine))
+            self._heard_at = time.monotonic()
+            halt = await machine.go(max(1.0, limit - time.monotonic()), lambda: self._look(machine, over_ns))
             self._hear(machine)
             if len(self.log.events) > told:
                 self._told_ns = halt.status.now_ns
@@ -264,6 +275,21 @@ class SealedConductor:
 
     def _limit(self, seconds: float) -> float:
         return seconds * SLOWEST + SPARE_S
+
+    def _look(self, machine: SealedMachine, over_ns: int) -> None:
+        """While it runs. Raises MachineError when it is silent, or ran beyond the deadline that its runner keeps."""
+        self._hear(machine)
+        now_ns, now = machine.status_now().now_ns, time.monotonic()
+        if now_ns > over_ns:
+            raise MachineError(
+                f"the deadline of {self.plan.deadline_s:g}s passed in the guest, and its runner did not end"
+            )
+        if now_ns != self._heard_ns:
+            self._heard_ns, self._heard_at = now_ns, now
+            self._heard_s = self.guest_seconds + max(0, now_ns - self._lived_ns) / 1e9
+            self.log.beat(self._heard_s)
+        elif now > self._heard_at + SILENT_S:
+            raise MachineError(f"silent for {SILENT_S:g}s of this host's time: the guest is halted, or starved")
 
     def _hear(self, machine: SealedMachine) -> None:
         for kind, data in machine.answer():
@@ -295,6 +321,11 @@ class SealedConductor:
         last = next((event for event in reversed(self.log.events) if event["on"] == "guest"), None)
         if last is None or last["event"] != "end":
             self.log.host("lost", code="runner_gone", text="the runner in the guest ended without saying so")
+
+
+def _code(error: StormcellError) -> str:
+    """Of a loss, as the judge knows it."""
+    return next((code for kind, code in LOSSES if isinstance(error, kind)), "host_error")
 
 
 def _runner(command: str, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,10 @@ class SealedLog:
         """One of the host's; nothing in it may be of this host."""
         self._add({"event": event, "on": "host", **fields})
 
+    def beat(self, seconds: float) -> None:
+        """So much of the guest's time has passed: told to whoever watches, and no part of the log."""
+        self._on_event({"event": "beat", "on": "host", "seconds": seconds})
+
     def passed(self, seconds: float) -> None:
         """So long no runner was there to tell of it; the next one counts from there."""
         self._before = self._last = self._last + seconds

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stormcell.engine.api import Outcome, begun, conclude, loaded_from
+from stormcell.engine.api import Outcome, begun, conclude, loaded_from, outcome_lost
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder, read_experiment, read_plan
@@ -17,12 +18,13 @@ from stormcell.engine.load import Loaded, load_mapping
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.begin import begun_at
 from stormcell.engine.sealed.bundle import Sealed
-from stormcell.engine.sealed.compare import Difference, against_digest, cut_off, first_difference
+from stormcell.engine.sealed.compare import Comparison, Difference, compare
 from stormcell.engine.sealed.conduct import SealedConductor, Start
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
+from stormcell.machine.disk import writing
 from stormcell.machine.held import held
-from stormcell.spec.errors import SpecError
+from stormcell.spec.errors import SpecError, StormcellError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
@@ -63,6 +65,8 @@ async def run_sealed(
 ) -> SealedOutcome:
     """Run one experiment sealed; the sealed variant of its template is built first when there is none.
 
+    `on_event` hears, beside the events, how far the guest is: {"event": "beat", "seconds": ..}, which is in no log.
+
     Raises SpecError for what a sealed run cannot do, and otherwise as `run_async` does.
     """
     home = home or Home.current()
@@ -80,22 +84,32 @@ async def run_sealed(
 async def perform(
     folder: RunFolder, loaded: Loaded, plan: Plan, start: Start, sealed: Sealed, on_event: OnEvent
 ) -> SealedOutcome:
-    """Carry out, judge, and keep all of it. Cancelling releases the machine, writes the result, raises."""
+    """Carry out, judge, and keep all of it; of a run that this host has no machine for, nothing is kept.
+
+    Cancelling releases the machine, writes the result, raises.
+    """
     bundle.write(folder, sealed)
     log = SealedLog(folder, on_event)
-    try:
-        with held(folder.path, MACHINE) as place:
-            conductor = SealedConductor(plan, start, place, log, seed=sealed.seed)
-            try:
-                await conductor.perform()
-            finally:
-                folder.write("console.log", conductor.console)
-    finally:
-        folder.close()
-        sealed = _after(sealed, conductor, folder.path)
-        bundle.write(folder, sealed)
-        result = conclude(folder, loaded, plan, log.events)
-        tell(result, folder.path)
+    machine = contextlib.ExitStack()
+    with writing("the machine's folder cannot be made", folder.path):
+        place = machine.enter_context(held(folder.path, MACHINE))
+    conductor = SealedConductor(plan, start, place, log, seed=sealed.seed)
+    with outcome_lost(conductor):
+        try:
+            with machine:
+                try:
+                    await conductor.perform()
+                finally:
+                    folder.write("console.log", conductor.console)
+        finally:
+            folder.close()
+            if conductor.refused:
+                folder.discard()
+            else:
+                sealed = _after(sealed, conductor, folder.path)
+                bundle.write(folder, sealed)
+                result = conclude(folder, loaded, plan, log.events)
+                tell(result, folder.path)
     return SealedOutcome(result, folder.path, sealed)
 
 
@@ -113,27 +127,29 @@ def _after(sealed: Sealed, conductor: SealedConductor, folder: Path) -> Sealed:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run that was repeated. `difference` is None when both event logs are equal, byte for byte.
-
-    `cut_off` is set when the recorded run never came to its end (it was interrupted, or killed) and the new one began
-    with all of its events: so many.
-    """
+    """A run that was repeated, and how its event log compares with the recorded one."""
 
     outcome: SealedOutcome
     recorded: Sealed
-    difference: Difference | None
+    compared: Comparison
     folder: Path
     """Of the recorded run."""
-    cut_off: int | None = None
+
+    @property
+    def difference(self) -> Difference | None:
+        """None when both event logs are equal, byte for byte."""
+        return self.compared.difference
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
-        found = self.difference
+        found, cut_off, lost = self.difference, self.compared.cut_off, self.compared.lost
         return {
             "replayed": str(self.folder),
             "identical": found is None,
             "difference": None if found is None else {"event": found.event, "was": found.was, "now": found.now},
-            "cut_off": None if self.cut_off is None else {"events": self.cut_off},
+            "cut_off": None if cut_off is None else {"events": cut_off},
+            "lost": None if lost is None else {"events": lost},
+            "log_damaged": self.compared.damaged,
             "outcome": self.outcome.as_dict(),
         }
 
@@ -147,34 +163,28 @@ async def replay(
 ) -> Replay:
     """Repeat a sealed run from its folder, and compare. The new folder is kept only when something differs.
 
-    Raises SpecError when this is no sealed run's folder, or this host cannot make the machine that it ran in.
+    Raises SpecError when this is no sealed run's folder, or this host cannot make the machine that it ran in; and what
+    the host lacked when no machine could be made.
     """
     home = home or Home.current()
     recorded = bundle.read(folder)
+    log = bundle.read_log(folder)
     loaded, plan = recorded_run(folder, home)
     template = await recorded_template(folder, recorded, home, on_build)
     new = RunFolder.create(private_folder(home.runs), f"replay-{flat(plan.experiment)}")
     for name in (bundle.RECIPE, "spec.json", "plan.json"):
         await asyncio.to_thread(shutil.copyfile, folder / name, new.path / name)
     about = bundle.about(template, recorded.seed, recorded.drive)
-    async with begun_at(recorded.drive, template, home, on_event) as start:
-        outcome = await perform(new, loaded, plan, start, about, on_event)
-    found, early = _compared(folder, recorded, read_regular(new.path / bundle.EVENTS))
-    if found is None:
-        new.discard()
-    return Replay(outcome, recorded, found, folder, early)
-
-
-def _compared(folder: Path, recorded: Sealed, now: bytes) -> tuple[Difference | None, int | None]:
-    """The first difference, and after how many events the recorded run was cut off."""
     try:
-        was = read_regular(folder / bundle.EVENTS)
-    except FileNotFoundError:
-        if recorded.events_sha256:
-            return against_digest(recorded.events_sha256, now), None
-        was = b""  # nobody was there to write its digest: it was killed
-    found = first_difference(was, now)
-    return found, cut_off(was, now) if found else None
+        async with begun_at(recorded.drive, template, home, on_event) as start:
+            outcome = await perform(new, loaded, plan, start, about, on_event)
+    except StormcellError:
+        new.discard()
+        raise
+    compared = compare(log, recorded.events_sha256, read_regular(new.path / bundle.EVENTS))
+    if compared.difference is None:
+        new.discard()
+    return Replay(outcome, recorded, compared, folder)
 
 
 def flat(name: str) -> str:

@@ -194,7 +194,9 @@ class SealedMachine(Machine):
                     raise MachineDied("the sealed machine ended", where=str(self.folder), detail=self._why())
                 if not stopped.done() and not rings.done() and time.monotonic() > deadline:
                     await self._running().execute("stop")
-                    raise MachineError(f"the sealed machine did not stop in {seconds:g} s", where=str(self.folder))
+                    raise MachineError(
+                        f"the sealed machine did not stop in {seconds:.0f}s of this host's time", where=str(self.folder)
+                    )
                 if look is not None:
                     look()
                 self._check_console()

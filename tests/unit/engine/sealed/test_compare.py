@@ -6,7 +6,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stormcell.engine.sealed.compare import against_digest, cut_off, first_difference
+from stormcell.engine.sealed.compare import Comparison, compare, cut_off, first_difference
 
 EVENT = st.builds(lambda event, t: {"event": event, "t": t}, st.sampled_from(["probe", "begin"]), st.integers(0, 9))
 LOG = st.lists(EVENT, max_size=6)
@@ -14,6 +14,10 @@ LOG = st.lists(EVENT, max_size=6)
 
 def log(*events):
     return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def digest(log):
+    return hashlib.sha256(log).hexdigest()
 
 
 @given(LOG, LOG)
@@ -64,11 +68,19 @@ def test_a_line_that_is_no_event_is_shown_even_so():
 
 
 def test_a_run_that_came_without_its_log_is_compared_by_its_digest():
-    digest = hashlib.sha256(log({"event": "a"})).hexdigest()
-    assert against_digest(digest, log({"event": "a"})) is None
-    other = against_digest(digest, log({"event": "b"}))
+    assert compare(None, digest(log({"event": "a"})), log({"event": "a"})) == Comparison()
+    other = compare(None, digest(log({"event": "a"})), log({"event": "b"})).difference
     assert other is not None and other.event is None
     assert "another digest" in other.text
+
+
+def test_a_log_that_is_damaged_says_less_than_its_digest():
+    whole = log({"event": "a"}, {"event": "b"})
+    for damaged in (whole[:-5], log({"event": "a"}), b"", b"\xff\xfe", log({"event": "a"}, {"event": "edited"})):
+        assert compare(damaged, digest(whole), whole) == Comparison(damaged=True)
+        found = compare(damaged, digest(whole), log({"event": "c"}))
+        assert found.damaged and found.difference is not None and found.difference.event is None
+        assert found.cut_off is None
 
 
 BEGIN, PROBE = {"event": "begin", "on": "guest"}, {"event": "probe", "on": "guest", "t": 1.5}
@@ -82,6 +94,24 @@ def test_a_run_that_never_came_to_its_end_is_compared_as_far_as_it_goes():
     assert cut_off(log(BEGIN), WHOLE) == 1  # its runner was killed
     assert cut_off(log(BEGIN, PROBE)[:-7], WHOLE) == 1  # in the middle of a line
     assert cut_off(b"", WHOLE) == 0
+
+
+def test_a_new_run_that_this_host_lost_tells_nothing_of_what_would_have_come():
+    lost = log(BEGIN, {"event": "lost", "on": "host", "code": "deadline"}, RELEASED)
+    found = compare(WHOLE, digest(WHOLE), lost)
+    assert found.difference is not None
+    assert (found.lost, found.cut_off, found.damaged) == (1, None, False)
+    differs = log(BEGIN | {"t": 1}, {"event": "lost", "on": "host"}, RELEASED)
+    assert compare(WHOLE, digest(WHOLE), differs).lost is None
+    both = compare(lost, digest(lost), lost)
+    assert both == Comparison(), "a run that is lost the same way twice is the same"
+
+
+def test_a_recorded_run_that_was_killed_left_no_digest():
+    assert compare(log(BEGIN), "", WHOLE).cut_off == 1
+    assert compare(None, "", WHOLE).cut_off == 0
+    interrupted = log(BEGIN, LOST, RELEASED)
+    assert compare(interrupted, digest(interrupted), WHOLE).cut_off == 1
 
 
 def test_a_run_that_came_to_its_end_or_differs_before_was_not_cut_off():
