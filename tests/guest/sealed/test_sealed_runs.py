@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from stormcell.engine.sealed import conduct
 from stormcell.engine.sealed.run import replay, run_sealed
 from stormcell.machine.model import ProcessIdentity
 from stormcell.machine.process import identity_of, read_identity
@@ -52,6 +53,8 @@ CRASH = {
     "fault": {"kind": "machine.crash", "mode": "panic", "boot": True},
     "recovery": {"within": "60s"},
 }
+HALT = "import ctypes; ctypes.CDLL(None).reboot(0xCDEF0123)"  # LINUX_REBOOT_CMD_HALT: the kernel stands still for ever
+HALTED = {**QUICK, "name": "halted", "setup": [{"run": ["python3", "-c", HALT]}], "deadline": "10m"}
 PANIC = {**QUICK, "name": "panic", "setup": [{"run": "echo c > /proc/sysrq-trigger"}]}
 WAITS = {**QUICK, "name": "waits", "setup": [{"run": "while :; do :; done"}], "deadline": "1h"}
 
@@ -107,6 +110,17 @@ def test_a_guest_that_goes_down_unasked_is_unknown(home):
     assert outcome.verdict == "unknown"
     assert b"the guest went down (guest-reset)" in events(outcome.folder)
     assert "Kernel panic" in (outcome.folder / "console.log").read_text()
+
+
+def test_a_guest_that_stands_still_for_ever_is_given_up(home, monkeypatch):
+    monkeypatch.setattr(conduct, "SILENT_S", 4.0)
+    beats = []
+    outcome = asyncio.run(run_sealed(HALTED, seed=1, home=home, on_event=beats.append))
+    assert outcome.verdict == "unknown"
+    assert b"silent for 4s of this host's time" in events(outcome.folder)
+    assert outcome.sealed is not None and outcome.sealed.guest_seconds > 0
+    told = [event["seconds"] for event in beats if event["event"] == "beat"]
+    assert told and told == sorted(told)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
