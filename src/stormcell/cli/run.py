@@ -122,7 +122,7 @@ def run(
 def _load(files: tuple[Path, ...], branches: tuple[str, ...], sealed: bool) -> list[Loaded]:
     """All files, or the errors of all and nothing started."""
     from stormcell.engine.branches.run import check_branches
-    from stormcell.engine.load import load_file
+    from stormcell.engine.load import check_fault, load_file
     from stormcell.engine.sealed.refusals import check_sealed
     from stormcell.spec.errors import StormcellError
 
@@ -131,6 +131,7 @@ def _load(files: tuple[Path, ...], branches: tuple[str, ...], sealed: bool) -> l
     for file in files:
         try:
             loaded.append(load_file(file))
+            check_fault(loaded[-1])
             check_branches(loaded[-1], branches)
             if sealed:
                 check_sealed(loaded[-1])

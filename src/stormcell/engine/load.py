@@ -58,6 +58,18 @@ def load_document(document: Document, folder: Path, home: Home | None = None) ->
     return _loaded(experiment, document, recipe)
 
 
+def check_fault(loaded: Loaded) -> None:
+    """Raises SpecError for an experiment that only `explore` disturbs: a plain run of it would prove nothing."""
+    if loaded.disturbances or loaded.branches:
+        return
+    raise SpecError(
+        "it has no fault, so that a run would prove nothing",
+        where=loaded.source,
+        rule="only `stormcell explore` disturbs what has an `explore` section and no fault",
+        remedy="use `stormcell explore FILE`, or give it a fault",
+    )
+
+
 def load_mapping(
     data: Mapping[str, Any] | Experiment,
     folder: Path | None = None,

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from stormcell.engine.explore.run import space_of
-from stormcell.engine.load import load_file
+from stormcell.engine.load import check_fault, load_file
 from stormcell.engine.sealed.refusals import refusals
 from stormcell.spec import yamlfile
+from stormcell.spec.errors import SpecError
 from stormcell.spec.recipe import Recipe
 
 RACES = Path(__file__).parents[3] / "examples" / "races"
@@ -29,6 +30,14 @@ def test_an_experiment_is_valid_can_be_sealed_and_varies_something(path):
     assert not list(refusals(loaded))
     space = space_of(loaded)
     assert space.dimensions or space.window or space.noise_gap
+
+
+def test_what_only_explore_disturbs_is_refused_by_a_plain_run():
+    loaded = {path.stem: load_file(path) for path in EXPERIMENTS}
+    with pytest.raises(SpecError, match="it has no fault") as refused:
+        check_fault(loaded["lost-update"])
+    assert "stormcell explore" in refused.value.remedy
+    check_fault(loaded["lock-survives"])
 
 
 def test_every_program_is_in_the_recipe_and_run_by_an_experiment():
