@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,7 +116,7 @@ def test_a_guest_that_goes_down_unasked_is_unknown(home):
 
 def test_a_guest_that_stands_still_for_ever_is_given_up(home, monkeypatch):
     monkeypatch.setattr(conduct, "SILENT_S", 4.0)
-    beats = []
+    beats: list[Mapping[str, Any]] = []
     outcome = asyncio.run(run_sealed(HALTED, seed=1, home=home, on_event=beats.append))
     assert outcome.verdict == "unknown"
     assert b"silent for 4s of this host's time" in events(outcome.folder)
