@@ -26,7 +26,7 @@ from typing import IO, Any, TypeVar
 from pydantic import ValidationError
 
 from stormcell.spec.errors import NoPermission, NoSpace, SpecError
-from stormcell.spec.files import read_regular
+from stormcell.spec.files import read_regular, unfinished
 from stormcell.spec.home import private_folder
 from stormcell.spec.plan import Plan
 from stormcell.spec.receipt import Receipt
@@ -66,7 +66,7 @@ class RunFolder:
         """Replace a file as a whole: a reader sees the old or the new one."""
         target = self.path / name
         aside = target.with_name(f".{name}.new")
-        with _host_errors(target):
+        with _host_errors(target), unfinished(aside):
             with aside.open("w") as stream:
                 stream.write(content)
                 stream.flush()

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from stormcell.spec.errors import NoSpace
+from stormcell.spec.files import unfinished
 
 
 def fsync_path(path: Path) -> None:
@@ -37,13 +38,14 @@ def write_atomically(path: Path, text: str | bytes, *, sync: bool = True) -> Non
     Without `sync` it outlives this process at any moment, but not a power cut of the host.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(text.encode() if isinstance(text, str) else text)
-        file.flush()
-        if sync:
-            os.fsync(fd)
-    new.rename(path)
+    with unfinished(new):
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(text.encode() if isinstance(text, str) else text)
+            file.flush()
+            if sync:
+                os.fsync(fd)
+        new.rename(path)
     if sync:
         fsync_path(path.parent)
 

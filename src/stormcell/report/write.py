@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import tempfile
@@ -16,6 +15,7 @@ from stormcell.report.junit import junit
 from stormcell.report.model import Report
 from stormcell.report.page import page
 from stormcell.spec.errors import HostError, NoPermission, NoSpace
+from stormcell.spec.files import unfinished
 
 HTML, JSON, JUNIT = "report.html", "report.json", "junit.xml"
 
@@ -49,16 +49,12 @@ def write(report: Report, folder: Path) -> Written:
 
 def _replace(path: Path, text: str) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
+    with unfinished(aside):
         with aside.open("w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         aside.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise
 
 
 @contextmanager

@@ -1,10 +1,13 @@
-"""Reading a file that somebody else may have put there: a pipe or a device in its place is refused, not waited for."""
+"""Files of a folder: one that somebody else may have put there is read with care (a pipe or a device in its place is
+refused, not waited for), and one that could not be written whole is not left behind."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 LARGEST = 256 << 20
@@ -23,3 +26,14 @@ def read_regular(path: Path, limit: int = LARGEST) -> bytes:
         if about.st_size > limit:
             raise OSError(errno.EFBIG, f"it has more than {limit >> 20} MiB", str(path))
         return file.read(limit)
+
+
+@contextlib.contextmanager
+def unfinished(aside: Path) -> Iterator[None]:
+    """To write `aside` in, and to give it its name: it is removed when that comes to nothing."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        raise

@@ -68,3 +68,34 @@ def test_a_start_without_room_leaves_no_folder(tmp_path):
     done = subprocess.run([sys.executable, "-c", FULL, str(runs)], capture_output=True, text=True, check=True)
     assert "cannot be written" in done.stdout
     assert list(runs.iterdir()) == []
+
+
+NO_ROOM = """
+import resource, sys
+from pathlib import Path
+from stormcell.engine.folder import RunFolder
+from stormcell.machine.durable import write_atomically
+from stormcell.report.write import _replace
+from stormcell.spec.errors import NoSpace
+
+folder = Path(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))
+for write in (
+    lambda text: RunFolder(folder).write("run.json", text),
+    lambda text: write_atomically(folder / "record.json", text),
+    lambda text: _replace(folder / "report.html", text),
+):
+    write("old")
+    try:
+        write("a new one")
+    except (NoSpace, OSError) as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_file_that_could_not_be_written_whole_is_the_old_one_and_nothing_lies_beside_it(tmp_path):
+    argv = [sys.executable, "-c", NO_ROOM, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["NoSpace", "OSError", "OSError"]
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"run.json": "old", "record.json": "old", "report.html": "old"}

@@ -7,7 +7,7 @@ import pytest
 from stormcell.engine.folder import read_plan
 from stormcell.judge.events import read_events
 from stormcell.spec.errors import SpecError
-from stormcell.spec.files import read_regular
+from stormcell.spec.files import read_regular, unfinished
 
 
 def test_a_regular_file_is_read_whole(tmp_path):
@@ -37,3 +37,14 @@ def test_a_pipe_in_a_run_folder_is_no_run(tmp_path):
         read_plan(tmp_path)
     with pytest.raises(SpecError, match="cannot be read"):
         read_events(tmp_path / "events.jsonl")
+
+
+def test_what_could_not_be_written_whole_is_gone(tmp_path):
+    with pytest.raises(KeyboardInterrupt), unfinished(tmp_path / "half"):
+        (tmp_path / "half").write_text("ha")
+        raise KeyboardInterrupt
+    with pytest.raises(PermissionError), unfinished(tmp_path / "never made"):
+        raise PermissionError
+    with unfinished(tmp_path / "whole"):
+        (tmp_path / "whole").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
