@@ -57,9 +57,10 @@ def explore(
     check_sealed(loaded)
     space = space_of(loaded)
     if dry_run:
-        _dry_run(loaded, space, seed, as_json)
+        _dry_run(loaded, space, seed, min(runs, SHOWN), as_json)
         return
     known: list[Explored] = []
+    code: int | None = None
     work = _explore(loaded, runs, seed, jobs or os.cpu_count() or 1, shrink_runs, into, known)
     try:
         ended_once(work)
@@ -68,11 +69,13 @@ def explore(
             say("interrupted; what had been started was released")
             sys.exit(4)
     except StormcellError as error:
-        if not known or known[0].first is None:
+        if not known or not known[0].runs:
             raise
-        say(f"error: {error}")  # behind a case that broke: that is told as well
+        say(f"error: {error}")  # behind runs that were made: what came of them is told as well
+        if known[0].first is None:
+            code = error.exit_code
     _tell(known[0], as_json)
-    sys.exit(EXIT_CODE[known[0].verdict])
+    sys.exit(EXIT_CODE[known[0].verdict] if code is None else code)
 
 
 def _tell(found: Explored, as_json: bool) -> None:
@@ -147,8 +150,8 @@ class _Follow:
         self._known.append(found)
 
 
-def _dry_run(loaded: Loaded, space: Space, seed: int, as_json: bool) -> None:
-    cases = list(itertools.islice(space.cases(seed), SHOWN))
+def _dry_run(loaded: Loaded, space: Space, seed: int, shown: int, as_json: bool) -> None:
+    cases = list(itertools.islice(space.cases(seed), shown))
     if as_json:
         emit_json(
             {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,10 @@ class Loaded:
     text: str = ""
     branches: tuple[LoadedBranch, ...] = ()
 
+    def where(self, path: Iterable[str | int]) -> str:
+        """`FILE:LINE` of a field, or of the nearest one above it; without the file's text the source alone."""
+        return yamlfile.parse(self.text, self.source).where(path) if self.text else self.source
+
 
 def load_file(path: Path, home: Home | None = None) -> Loaded:
     """Read and check an experiment file. Raises SpecError or TemplateNotFound; nothing was started."""
@@ -54,6 +58,13 @@ def load_file(path: Path, home: Home | None = None) -> Loaded:
 def load_document(document: Document, folder: Path, home: Home | None = None) -> Loaded:
     """Check an experiment that was read. `folder` is where a relative template path starts."""
     experiment = yamlfile.validated(document, Experiment.model_validate, "experiment")
+    if document.data.get("nodes") == {}:
+        raise SpecError(
+            "nodes: there is none in it",
+            where=document.where(("nodes",)),
+            rule="`nodes` names the nodes that the machine is to have",
+            remedy="leave `nodes` out, or name one: nodes: {a: {}}",
+        )
     recipe = _recipe(experiment, folder, document.where(("template",)), home)
     return _loaded(experiment, document, recipe)
 

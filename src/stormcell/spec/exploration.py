@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from stormcell.spec.quantity import Quantity, quantity
 from stormcell.spec.units import Duration
-from stormcell.spec.value import Value
+from stormcell.spec.value import Value, wrong_at
 
 
 class Range(Value):
@@ -65,7 +65,8 @@ class Exploration(Value):
     def _values(self) -> Exploration:
         for path, values in self.vary.items():
             if isinstance(values, tuple) and len(values) < 2:
-                raise ValueError(f"vary.{path}: one value varies nothing; give two or more, or {{from: .., to: ..}}")
+                number = "one value varies" if values else "no value varies"
+                raise wrong_at(f"{number} nothing; give two or more, or {{from: .., to: ..}}", "vary", path)
         return self
 
     @property

@@ -23,7 +23,9 @@ _HOST_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 
 def _host_name(name: str) -> str:
-    if not _HOST_NAME.match(name) or name == "localhost":
+    if name == "localhost":
+        raise ValueError("'localhost' is reserved: it is every node's own name for itself; write for example db-1")
+    if not _HOST_NAME.match(name):
         raise ValueError(
             f"'{name}' is no host name: small letters, digits and - are allowed, at most 63, and neither end is a -; "
             "write for example db-1"

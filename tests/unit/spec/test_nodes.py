@@ -3,8 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
+from stormcell.engine.load import load_file, load_mapping
+from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
-from stormcell.spec.nodes import addresses, specs
+from stormcell.spec.nodes import Node, addresses, specs
 
 PROBE = {"name": "alive", "command": {"run": "exit 0"}, "expect": {"exit_code": 0}}
 FAULT = {"kind": "net.drop"}
@@ -52,7 +54,7 @@ BAD = [
     ({"nodes": {"db_1": {}}}, "'db_1' is no host name"),
     ({"nodes": {"-a": {}}}, "'-a' is no host name"),
     ({"nodes": {"A": {}}}, "'A' is no host name"),
-    ({"nodes": {"localhost": {}}}, "'localhost' is no host name"),
+    ({"nodes": {"localhost": {}}}, "'localhost' is reserved: it is every node's own name for itself"),
     ({"nodes": {"a": {}, "b": {"address": "10.77.0.1"}}}, "node 'b' has the address 10.77.0.1, which is that of 'a'"),
     ({"nodes": {"a": {"address": "10.77.0.2"}, "b": {}}}, "node 'b' has the address 10.77.0.2, which is that of 'a'"),
     ({"nodes": {"a": {"address": "192.168.0.1"}}}, "no address of a node"),
@@ -82,3 +84,26 @@ def test_a_probe_from_the_host_is_in_no_node():
     probe = {"name": "web", "http": {"url": "http://web/"}, "from": "host", "node": "a", "expect": {"success_rate": 1}}
     with pytest.raises(ValidationError, match="not a node's"):
         experiment(nodes={"a": {}}, open_ports={"web": 80}, steady_state=[probe])
+
+
+FILE = """\
+name: x
+template: base
+steady_state: [{name: a, command: {run: "true"}, expect: {exit_code: 0}}]
+fault: {kind: net.delay, device: lo, delay: 1ms}
+"""
+
+
+def test_a_node_may_have_no_settings_but_nodes_have_a_node(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(f"{FILE}nodes:\n  a:\n  b: {{}}\n")
+    assert load_file(path).experiment.nodes == {"a": Node(), "b": Node()}
+    path.write_text(f"{FILE}nodes: {{}}\n")
+    with pytest.raises(SpecError, match=r"nodes: there is none in it[^$]*leave `nodes` out, or name one") as refusal:
+        load_file(path)
+    assert refusal.value.where == f"{path}:5"
+
+
+def test_an_experiment_without_nodes_is_read_back():
+    """A run's folder keeps it with `nodes: {}`."""
+    assert load_mapping(experiment().model_dump(mode="json", by_alias=True, exclude_none=True)).experiment.nodes == {}

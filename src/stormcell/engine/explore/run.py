@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
+from stormcell.engine.explore.checks import check_values, checked, wrong
 from stormcell.engine.explore.coverage import Tried, coverage
 from stormcell.engine.explore.outcome import Explored, Failing, Quiet, Watch
-from stormcell.engine.explore.plans import compile_case, compile_instant, variant
+from stormcell.engine.explore.plans import compile_case, compile_instant
 from stormcell.engine.explore.shrink import shrink
 from stormcell.engine.explore.space import ENDLESS, Case, Space
 from stormcell.engine.folder import RunFolder
@@ -22,8 +21,7 @@ from stormcell.engine.sealed.refusals import check_sealed
 from stormcell.engine.sealed.run import SealedOutcome, perform, replay
 from stormcell.judge.events import read_events
 from stormcell.judge.verdict import judge
-from stormcell.spec.errors import SpecError, StormcellError
-from stormcell.spec.expansion import BadPath
+from stormcell.spec.errors import StormcellError
 from stormcell.spec.exploration import Exploration
 from stormcell.spec.home import Home
 from stormcell.spec.verdict import Result, Verdict
@@ -44,17 +42,7 @@ def space_of(loaded: Loaded) -> Space:
     loads = [load.name for load in experiment.load]
     lasting = [load.name for load in experiment.load if load.until == "end"]
     space = Space.of(exploration, faults, loads, lasts, lasting)
-    corners: Iterator[Case] = space.cases(0)
-    for _ in range(2 if space.dimensions else 0):
-        try:
-            variant(loaded, space, next(corners))  # what is not valid is told before anything starts
-        except (BadPath, SpecError) as error:
-            raise SpecError(
-                f"explore.vary: {error.what if isinstance(error, SpecError) else error}",
-                where=loaded.source,
-                rule="a path leads to a field of the experiment, and every value makes a valid experiment",
-                remedy="write for example vary: {fault.delay: {from: 10ms, to: 1s}}",
-            ) from error
+    check_values(loaded, space)  # what is not valid is told before anything starts
     return space
 
 
@@ -112,11 +100,21 @@ class Explorer:
             raise
         finally:
             found.host_seconds = time.monotonic() - began
-            with suppress(StormcellError) if found.ended_by else nullcontext():  # the cause of that is told already
-                self._folder.write_json("exploration.json", found.as_dict())
-            self._folder.close()
-            self._watch.ended(found)
+            try:
+                self._save(found)
+            finally:
+                self._folder.close()
+                self._watch.ended(found)
         return found
+
+    def _save(self, found: Explored) -> None:
+        """Raises HostError, unless something else ended it: that is told, and not what came of it."""
+        try:
+            self._folder.write_json("exploration.json", found.as_dict())
+        except StormcellError as error:
+            if not found.ended_by:
+                found.ended_by = str(error)
+                raise
 
     async def _all(self, found: Explored, runs: int, jobs: int, shrink_runs: int) -> None:
         driven = self._folder.below("drive")
@@ -182,9 +180,9 @@ class Explorer:
         times = outcome.sealed.guest_seconds, outcome.sealed.host_seconds
         one = Tried(len(self._tried) + 1, case, outcome.verdict, why, *times)
         self._tried.append(one)
-        self._note(one)
         if failing is not None:
-            self._failing.append(failing)
+            self._failing.append(failing)  # before anything is written: a full disk takes it from nobody
+        self._note(one)
         self._watch.tried(one)
 
     def _note(self, one: Tried) -> None:
@@ -195,7 +193,7 @@ class Explorer:
 
     async def _carry_out(self, instant: Instant, case: Case) -> tuple[SealedOutcome, Failing | None]:
         """One run. The folder of one that did not fail is removed again."""
-        one = variant(self._loaded, self._space, case)
+        one = checked(self._loaded, self._space, case)
         plan = compile_case(one, self._space, case, digest=self._template.digest)
         self._number += 1
         folder = self._folder.below(f"{self._number:05}")
@@ -234,6 +232,8 @@ class Explorer:
             step = next(asking)
             while len(found.steps) < most:
                 failed = self._known.get(step.case)
+                if failed is None and wrong(self._loaded, self._space, step.case):
+                    failed = self._known[step.case] = False
                 if failed is None:
                     outcome, failing = await self._carry_out(instant, step.case)
                     assert outcome.sealed is not None

@@ -11,7 +11,6 @@ from stormcell.machine.sealed.layout import Layout
 from stormcell.spec.errors import SpecError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.fault import Fault
-from stormcell.spec.yamlfile import parse
 
 NOTHING = "nothing reaches a sealed machine while it runs, and nothing of the host's may decide what happens in it"
 CARD = "eth0"
@@ -33,19 +32,11 @@ def check_sealed(loaded: Loaded) -> None:
         first, *more = found
         raise SpecError(
             f"{first.where}: {first.what}",
-            where=_line(loaded, first),
+            where=loaded.where(int(part) if part.isdigit() else part for part in first.where.split(".")),
             rule=NOTHING,
             remedy=first.remedy,
             detail="\n".join(f"{item.where}: {item.what}; {item.remedy}" for item in more),
         )
-
-
-def _line(loaded: Loaded, refused: Refusal) -> str:
-    """`FILE:LINE` of an experiment that was read from a file."""
-    if not loaded.text:
-        return loaded.source
-    path = (int(part) if part.isdigit() else part for part in refused.where.split("."))
-    return parse(loaded.text, loaded.source).where(path)
 
 
 def refusals(loaded: Loaded) -> Iterator[Refusal]:
@@ -77,7 +68,7 @@ def _probes(experiment: Experiment) -> Iterator[Refusal]:
     for number, probe in enumerate(experiment.steady_state):
         if probe.vantage == "host":
             what = f"the probe '{probe.name}' looks from the host"
-            yield Refusal(f"steady_state.{number}", what, "write `vantage: guest`, with an address of the guest's own")
+            yield Refusal(f"steady_state.{number}", what, "write `from: guest`, with an address of the guest's own")
 
 
 def _devices(fault: Fault) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def test_what_can_be_done_is_not_refused():
     [
         (
             {"open_ports": {"web": 80}, "steady_state": [PROBE, OUTSIDE]},
-            "steady_state.1", "the probe 'b' looks from the host", "vantage: guest",
+            "steady_state.1", "the probe 'b' looks from the host", "from: guest",
         ),
         ({"fault": {"kind": "machine.pause", "for": "1s"}}, "fault", "machine.pause is carried out", "process.stop"),
         ({"fault": {"kind": "machine.link"}}, "fault", "machine.link is carried out by the host", "net.down"),
