@@ -54,7 +54,7 @@ def test_options_that_do_not_go_together(arguments, said):
 
 @pytest.mark.parametrize(
     ("place", "said"),
-    [("3s", "the run ended at 2.500 s"), ("event:2", "its events are 0 to 1"), ("event:0", "was the host's")],
+    [("3s", "at 2.500 s, before 3 s"), ("event:2", "its events are 0 to 1"), ("event:0", "was the host's")],
 )
 def test_a_place_that_the_run_does_not_have(folder, place, said):
     code, told = asked("--replay", folder, "--stop-at", place)

@@ -97,6 +97,10 @@ def test_bad_input_names_the_line_and_a_way_out(old, new, line, said):
     assert caught.value.where == f"x.yaml:{line}"
 
 
+def test_from_may_be_called_as_the_results_call_it():
+    assert read(GOOD.replace("    from: host\n", "    vantage: host\n")) == read(GOOD)
+
+
 def test_a_command_cannot_look_from_the_host():
     text = GOOD.replace("    expect: {number", "    from: host\n    expect: {number")
     with pytest.raises(SpecError, match="looks from the guest"):

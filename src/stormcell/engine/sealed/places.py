@@ -47,20 +47,21 @@ def until(place: Place, events: Sequence[Mapping[str, Any]], where: str) -> Unti
     of_guest = [number for number, event in enumerate(events) if event.get("on") == "guest"]
     if not of_guest:
         raise SpecError("the run ended before anything happened in its guest", where=where)
-    end = events[of_guest[-1]]
+    last = of_guest[-1]
+    end = events[last]
     if place.seconds is not None:
         if place.seconds > end["h"]:
             raise SpecError(
-                f"the run ended at {end['h']:.3f} s, before {place.seconds:g} s",
+                f"the run's last event in its guest is event:{last}, at {end['h']:.3f} s, before {place.seconds:g} s",
                 where=where,
-                rule=RULE,
-                remedy=f"stop before that; its last event is event:{of_guest[-1]}",
+                rule=f"{RULE}; the guest time in the run's summary has the start and the end of the runner in it, too",
+                remedy=f"stop at event:{last} or before it",
             )
         return Until(seconds=place.seconds)
     assert place.event is not None
     if place.event >= len(events):
         what = f"the run has no event {place.event}: its events are 0 to {len(events) - 1}"
-        raise SpecError(what, where=where, rule=RULE)
+        raise SpecError(what, where=where, rule=RULE, remedy=f"stop at event:{last}, the last in its guest")
     if place.event not in of_guest:
         raise SpecError(
             f"event {place.event} ({called(events[place.event])}) was the host's",

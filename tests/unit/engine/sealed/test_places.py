@@ -40,8 +40,11 @@ def test_an_event_is_counted_among_the_guests_own():
 @pytest.mark.parametrize(
     ("place", "said"),
     [
-        (Place(seconds=4.26), "the run ended at 4.250 s, before 4.26 s.*event:5"),
-        (Place(event=7), "no event 7: its events are 0 to 6"),
+        (
+            Place(seconds=4.26),
+            "last event in its guest is event:5, at 4.250 s, before 4.26 s.*guest time.*stop at event:5",
+        ),
+        (Place(event=7), "no event 7: its events are 0 to 6.*stop at event:5, the last in its guest"),
         (Place(event=4), r"event 4 \(machine\) was the host's.*event:(3|5)"),
         (Place(event=0), r"event 0 \(create\) was the host's.*event:2"),
     ],
