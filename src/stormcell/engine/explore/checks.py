@@ -15,6 +15,10 @@ from stormcell.spec.expansion import BadPath
 RULE = "a path leads to a field of the experiment, and every value makes a valid experiment"
 CORNERS = 64
 """At most, of all harmless and harsh ends together; all harsh is the first."""
+BEFORE = frozenset(
+    ("name", "question", "template", "open_ports", "nodes", "setup", "load", "explore", "predict", "raw_state")
+)
+"""Fields that are over, or only said, at the instant from which all cases go on. Of a load its end is not."""
 REMEDY = "write for example vary: {fault.delay: {from: 10ms, to: 1s}}"
 
 
@@ -35,8 +39,20 @@ def check_values(loaded: Loaded, space: Space) -> None:
     for dimension in space.dimensions:
         for place, key in _places(dimension):
             _check(loaded, space, harmless.moved(dimension.name, place), dimension, key)
+        if _is_before(dimension.name):
+            raise SpecError(
+                f"explore.vary.{dimension.name}: it is done before the instant from which all cases go on",
+                where=loaded.where(("explore", "vary", dimension.name)),
+                rule="what varies is the fault, the probes, and the times from the act on",
+                remedy="write one experiment for each of its values",
+            )
     for corner in itertools.islice(itertools.product((1.0, 0.0), repeat=len(names)), CORNERS):
         checked(loaded, space, harmless.but(places=tuple(zip(names, corner, strict=True))))
+
+
+def _is_before(path: str) -> bool:
+    parts = path.split(".")
+    return parts[0] in BEFORE and (parts[0], parts[-1]) != ("load", "until")
 
 
 def checked(loaded: Loaded, space: Space, case: Case) -> Loaded:

@@ -48,6 +48,7 @@ def refused(tmp_path, more, text=FILE):
         ("    name.x: [1, 2]\n", FIRST, "'name.x' leads nowhere: name is 'late'"),
         ("    steady_state.ehco.expect.exit_code: [0, 1]\n", FIRST, "there is no 'ehco'"),
         ("    settle: [1s, 2s]\n    hold: [1s]\n", FIRST + 1, "explore.vary.hold: one value varies nothing"),
+        ("    template: [base, other]\n", FIRST, "explore.vary.template: it is done before the instant"),
         ("    settle: []\n", FIRST, "explore.vary.settle: no value varies nothing"),
         ("  when: {from: 5s, to: 1s}\n", FIRST, "'to' comes after 'from'"),
     ],
@@ -83,3 +84,31 @@ def test_an_experiment_of_python_has_no_line():
     with pytest.raises(SpecError, match=r"explore\.vary\.fault\.x: unknown field") as error:
         space_of(load_mapping({**mapping, "explore": {"vary": {"fault.x": [1, 2]}}}))
     assert error.value.where == "experiment"
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "allowed"),
+    [
+        ("load.w.until", ["undo", "end"], True),
+        ("load.w.run", ["sleep 1", "sleep 2"], False),
+        ("setup.0.run", ["true", "false"], False),
+        ("question", ["a?", "b?"], False),
+        ("steady_state.echo.expect.exit_code", [0, 1], True),
+        ("recovery.within", ["1s", "2s"], True),
+    ],
+)
+def test_what_is_over_at_the_instant_cannot_vary(path, values, allowed):
+    mapping = {
+        "name": "late",
+        "template": "base",
+        "setup": [{"run": "true"}],
+        "load": [{"name": "w", "run": "sleep 9"}],
+        "steady_state": [{"name": "echo", "command": {"run": "true"}, "expect": {"exit_code": 0}}],
+        "fault": {"kind": "net.delay", "device": "lo", "delay": "20ms"},
+        "explore": {"vary": {path: values}},
+    }
+    if allowed:
+        assert space_of(load_mapping(mapping)).dimensions
+        return
+    with pytest.raises(SpecError, match="done before the instant"):
+        space_of(load_mapping(mapping))
