@@ -31,11 +31,12 @@ BASE_PACKAGES = (
 )  # fmt: skip
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 MANUALS = (
-    '--essential-hook=cd "$1/usr/share/man" && touch -r . .time && mkdir man1 man2 man3 man4 man5 man6 man7 man8 man9',
-    '--customize-hook=cd "$1/usr/share/man" && t=@$(stat -c %Y .time) && find . -mindepth 1 -delete && touch -d $t .',
+    '--essential-hook=cd "$1/usr/share/man" && touch -r . .time && mkdir man1',
+    '--customize-hook=cd "$1/usr/share/man" && t=@$(stat -c %Y .time) && rm .time && '
+    '{ rmdir man1 2>/dev/null || :; } && { [ -n "$(ls -A)" ] || touch -d $t .; }',
 )
-"""While packages are installed there are folders for the manual pages that are left out: update-alternatives links to
-such a page even if it is not there, and a package fails without the folder (Debian bug 863199). Who did not need them
+"""While packages are installed there is the folder for the manual pages that are left out: update-alternatives links to
+such a page even if it is not there, and a package fails without the folder (Debian bug 863199). Who did not need it
 finds its image as it was, to the byte.
 """
 ROOM = 3 << 30
