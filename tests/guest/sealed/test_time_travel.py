@@ -5,10 +5,11 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from stormcell.engine.sealed.places import Place
 from stormcell.engine.sealed.run import Replay, SealedOutcome, replay, run_sealed
 from stormcell.engine.sealed.stopped import Stopped, stopped_at
 from stormcell.machine.commands import start_command
+from stormcell.machine.process import read_identity
 from stormcell.sandbox import snapshots
+from stormcell.spec.errors import OutcomeUnknown
 from stormcell.spec.home import Home
 from stormcell.template.sealed import build_sealed
 from stormcell.template.store import find
@@ -104,6 +107,30 @@ def test_a_stop_is_the_same_instant_every_time_and_a_command_there_sees_its_stat
         assert times[0] == times[1] != first
 
     asyncio.run(all_of_it())
+
+
+def test_a_machine_that_is_lost_on_the_way_makes_no_difference_of_the_run(home, recorded):
+    killed: list[int] = []
+
+    def kill_at_the_act(event: Mapping[str, Any]) -> None:
+        if event["event"] == "applied":
+            found = [read_identity(folder) for folder in home.instants.glob("i-*/m")]  # others may be at work there
+            killed.extend(one.pid for one in found if one and f"PPid:\t{os.getpid()}\n" in status(one.pid))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    async def story() -> None:
+        place = Place(event=len(events(recorded.folder)) - 2)
+        async with stopped_at(recorded.folder, place, home=home, on_event=kill_at_the_act):
+            raise AssertionError("it came there")
+
+    with pytest.raises(OutcomeUnknown, match="lost before it came there"):
+        asyncio.run(story())
+    assert len(killed) == 1
+
+
+def status(pid: int) -> str:
+    return Path(f"/proc/{pid}/status").read_text()
 
 
 def test_another_fault_from_there_is_a_run_of_its_own_that_is_repeated_to_the_byte(home, recorded):

@@ -93,6 +93,8 @@ class Instant:
                 self._spec = conductor.spec
                 self.there = True
         except StormcellError as error:
+            if conductor.refused:
+                raise
             self.log.host("lost", code="host_error", text=str(error))
         finally:
             self.guest_seconds = conductor.guest_seconds

@@ -12,7 +12,7 @@ from stormcell.engine.conductor import OnEvent
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.begin import aside, begun_at
 from stormcell.engine.sealed.bundle import Drive, Sealed
-from stormcell.engine.sealed.compare import Difference, first_difference
+from stormcell.engine.sealed.compare import Difference, cut_off, first_difference
 from stormcell.engine.sealed.conduct import Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.places import Place, called, events_in, until
@@ -103,8 +103,9 @@ async def stopped_at(
                 )
                 await stack.enter_async_context(instant)
             told = instant.told or len(instant.log.events)
-            difference = first_difference(_first(log, told), _first(read_regular(events_of.path / bundle.EVENTS), told))
-            if not instant.there and difference is None:
+            now = read_regular(events_of.path / bundle.EVENTS)
+            difference = first_difference(_first(log, told), _first(now, told))
+            if not instant.there and (difference is None or cut_off(now, log) is not None):
                 raise OutcomeUnknown("the machine was lost before it came there", where=str(folder))
             yield Stopped(
                 folder=folder,
