@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -106,15 +106,24 @@ async def run_async(
     plan = compile_plan(loaded.experiment, loaded.disturbances, template_digest=template.digest, seed=seed)
     folder = begun(runs or home.runs, loaded, plan)
     conductor = conduct(plan, template, folder, on_event)
+    return await performed(
+        conductor, folder, conductor.perform(), lambda: conclude(folder, loaded, plan, conductor.events)
+    )
+
+
+async def performed(
+    conductor: Performing, folder: RunFolder, work: Awaitable[None], concluded: Callable[[], Result]
+) -> Outcome:
+    """Do the work of `conductor`; whatever its end is, conclude. Of a run that was refused nothing is kept."""
     with outcome_lost(conductor):
         try:
-            await conductor.perform()
+            await work
         finally:
             folder.close()
             if conductor.refused:
                 folder.discard()
             else:
-                result = conclude(folder, loaded, plan, conductor.events)
+                result = concluded()
                 tell(result, folder.path)
     return Outcome(result, folder.path)
 
@@ -122,7 +131,9 @@ async def run_async(
 class Performing(Protocol):
     """Whoever performs a plan."""
 
-    refused: bool
+    @property
+    def refused(self) -> bool:
+        """This host has no machine for it: nothing was begun."""
 
 
 @contextlib.contextmanager
@@ -139,14 +150,13 @@ def outcome_lost(conductor: Performing) -> Iterator[None]:
 async def _parted(branching: Branching, runs: Path, loaded: Loaded) -> Outcome:
     """The whole of an experiment with branches."""
     folder = begun(runs, loaded, branching.plan)
-    try:
-        await branching.perform(folder)
-    finally:
-        folder.close()
+
+    def concluded() -> Result:
         result = _concluded(branching.plan, branching.conclude)
         folder.save_result(result)
-        tell(result, folder.path)
-    return Outcome(result, folder.path)
+        return result
+
+    return await performed(branching, folder, branching.perform(folder), concluded)
 
 
 def begun(runs: Path, loaded: Loaded, plan: Plan) -> RunFolder:

@@ -66,6 +66,11 @@ class Drive:
         """Of the drive."""
         return self._driver.events
 
+    @property
+    def refused(self) -> bool:
+        """This host has no machine for it: nothing was begun."""
+        return self._driver.refused
+
     async def __aenter__(self) -> Self:
         """Raises what the host lacked when no machine could be made; another failure is an event."""
         try:

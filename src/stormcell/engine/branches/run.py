@@ -41,6 +41,8 @@ class Branching:
         self._folders: dict[str, RunFolder] = {}
         self._events: dict[str, list[dict[str, Any]]] = {}
         self._driven: list[dict[str, Any]] = []
+        self.refused = False
+        """This host has no machine for it: nothing was begun."""
 
     async def perform(self, folder: RunFolder) -> None:
         """The drive, the control, then the others: after a control that did not survive there is nothing to learn.
@@ -49,6 +51,12 @@ class Branching:
         """
         drive = Drive(self.plan, self._template, folder, self._on_event)
         self._driven = drive.events
+        try:
+            await self._from(drive, folder)
+        finally:
+            self.refused = drive.refused
+
+    async def _from(self, drive: Drive, folder: RunFolder) -> None:
         async with drive:
             if not drive.there:
                 return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stormcell.engine.api import Outcome, begun, conclude, loaded_from, outcome_lost
+from stormcell.engine.api import Outcome, begun, conclude, loaded_from, performed
 from stormcell.engine.compile import compile_plan
 from stormcell.engine.conductor import OnEvent
 from stormcell.engine.folder import RunFolder, read_experiment, read_plan
@@ -29,7 +29,7 @@ from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
 from stormcell.spec.plan import Plan
-from stormcell.spec.witness import tell
+from stormcell.spec.verdict import Result
 from stormcell.template.model import Progress
 from stormcell.template.sealed import SealedTemplate, build_sealed
 
@@ -94,23 +94,22 @@ async def perform(
     with writing("the machine's folder cannot be made", folder.path):
         place = machine.enter_context(held(folder.path, MACHINE))
     conductor = SealedConductor(plan, start, place, log, seed=sealed.seed)
-    with outcome_lost(conductor):
-        try:
-            with machine:
-                try:
-                    await conductor.perform()
-                finally:
-                    folder.write("console.log", conductor.console)
-        finally:
-            folder.close()
-            if conductor.refused:
-                folder.discard()
-            else:
-                sealed = _after(sealed, conductor, folder.path)
-                bundle.write(folder, sealed)
-                result = conclude(folder, loaded, plan, log.events)
-                tell(result, folder.path)
-    return SealedOutcome(result, folder.path, sealed)
+
+    async def work() -> None:
+        with machine:
+            try:
+                await conductor.perform()
+            finally:
+                folder.write("console.log", conductor.console)
+
+    def concluded() -> Result:
+        nonlocal sealed
+        sealed = _after(sealed, conductor, folder.path)
+        bundle.write(folder, sealed)
+        return conclude(folder, loaded, plan, log.events)
+
+    outcome = await performed(conductor, folder, work(), concluded)
+    return SealedOutcome(outcome.result, outcome.folder, sealed)
 
 
 def _after(sealed: Sealed, conductor: SealedConductor, folder: Path) -> Sealed:
