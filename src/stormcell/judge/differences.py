@@ -7,8 +7,9 @@ for success rates, the bootstrap's for quantiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from stormcell.guest import measure
@@ -21,7 +22,8 @@ from stormcell.spec.probe import METRICS
 
 QUANTILES = (50, 95)
 UNDER = "under"
-NO_MORE = "no more than the two differed before the fault"
+AFTER = "recovery"
+NO_MORE = "no more than was seen without a fault"
 TOO_FEW = "too few samples to show any difference"
 NOTHING = "nothing was answered"
 ONCE = "measured once on each side: there is no test"
@@ -33,8 +35,8 @@ class _Row:
 
     found: Difference
     family: tuple[str, str, str]
-    start: Interval | None = None
-    """The interval of the same difference before the fault."""
+    calm: tuple[Interval, ...] = ()
+    """The intervals of the same difference where there was no fault."""
 
 
 def differences(control: Case, branches: Mapping[str, Case]) -> tuple[list[Difference], int]:
@@ -57,8 +59,8 @@ def deviates(rows: Sequence[Difference]) -> bool | None:
 def _decided(rows: Sequence[_Row], corrected: Mapping[tuple[str, str, str], float]) -> Iterator[_Row]:
     """With corrected p values, and with what they come to.
 
-    Two machines differ a little in their latencies whatever is done to them, and enough answers show it. So a
-    quantile deviates only where it differs by more than it did before the fault.
+    Two machines differ a little in their latencies whatever is done to them, and one host is not equally busy at two
+    times: enough answers show it. So a quantile deviates only where it differs by more than where there was no fault.
     """
     for row in rows:
         p = corrected.get(row.family)
@@ -78,7 +80,7 @@ def _apart(row: _Row) -> bool:
     low, high = row.found.low, row.found.high
     if low is None or high is None:
         return False
-    return row.start is None or high < row.start[0] or low > row.start[1]
+    return all(high < calm[0] or low > calm[1] for calm in row.calm)
 
 
 def _too_few(found: Difference, tests: int) -> bool:
@@ -92,15 +94,28 @@ def _rows(name: str, control: Case, branch: Case) -> Iterator[_Row]:
         if other is None:
             continue
         if mine.planned.kind in ("http", "tcp"):
-            starts = [_of(case, mine.step.probe, "before") for case in (branch, control)]
             yield _success(name, mine, other)
-            yield from _latency(name, mine, other, starts)
+            yield from _latency(name, mine, other, partial(_calm, mine.step.probe, control, branch))
         else:
             yield from _values(name, mine, other)
 
 
-def _of(case: Case, probe: str, phase: str) -> Measurement | None:
-    return next((m for m in case.phase(phase) if m.step.probe == probe), None)
+def _calm(probe: str, control: Case, branch: Case, quantile: statistics.Statistic) -> Iterator[Interval]:
+    """Intervals of differences that no fault made: between the two before, and between the control's under and after.
+
+    The latter either way round, since it is chance when the host was disturbed.
+    """
+    two = [_of(case, probe, "before") for case in (branch, control)]
+    if between := statistics.bootstrap_difference([two[0]], [two[1]], quantile):
+        yield between
+    one = [_of(control, probe, phase) for phase in (UNDER, AFTER)]
+    if within := statistics.bootstrap_difference([one[0]], [one[1]], quantile):
+        low, high = within
+        yield from ((low, high), (-high, -low))
+
+
+def _of(case: Case, probe: str, phase: str) -> list[float]:
+    return next((_answers(m) for m in case.phase(phase) if m.step.probe == probe), [])
 
 
 def _success(name: str, mine: Measurement, other: Measurement) -> _Row:
@@ -111,19 +126,19 @@ def _success(name: str, mine: Measurement, other: Measurement) -> _Row:
     return _Row(found, (name, mine.step.probe, "success"))
 
 
-def _latency(name: str, mine: Measurement, other: Measurement, starts: Sequence[Measurement | None]) -> Iterator[_Row]:
+def _latency(
+    name: str, mine: Measurement, other: Measurement, calm: Callable[[statistics.Statistic], Iterator[Interval]]
+) -> Iterator[_Row]:
     values, others = _answers(mine), _answers(other)
     rank = significance.mann_whitney(values, others)
-    before = [_answers(m) if m is not None else [] for m in starts]
     for per_cent in QUANTILES:
         quantile = statistics.quantile_of(per_cent)
         interval = statistics.bootstrap_difference([values], [others], quantile)
-        start = statistics.bootstrap_difference([before[0]], [before[1]], quantile)
         p = rank.p if rank else None
         sizes = (len(values), len(others))
         found = _difference(name, mine, other, f"p{per_cent}", interval, sizes, "mann-whitney", p)
         note = NOTHING if rank is None else "; ".join(_doubts(mine, other, sizes, per_cent))
-        yield _Row(found.model_copy(update={"note": note}), (name, mine.step.probe, "latency"), start)
+        yield _Row(found.model_copy(update={"note": note}), (name, mine.step.probe, "latency"), tuple(calm(quantile)))
 
 
 def _doubts(mine: Measurement, other: Measurement, sizes: tuple[int, int], per_cent: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ class Difference(Value):
     """Before the correction."""
     p: float | None = None
     deviates: bool | None = None
-    """None: not tested, too few samples, or no more than the two differed before the fault."""
+    """None: not tested, too few samples, or no more than was seen without a fault."""
     control_samples: int
     samples: int
     note: str = ""

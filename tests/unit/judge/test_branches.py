@@ -56,10 +56,12 @@ def branch_plan(role: Any) -> Plan:
     return plan.model_copy(update={"role": role, "faults": faults, "steps": tuple(steps)})
 
 
-def told(role: str, web: Samples | None = None, before: Samples | None = None, **changes: Any) -> Told:
+def told(
+    role: str, web: Samples | None = None, before: Samples | None = None, after: Samples | None = None, **changes: Any
+) -> Told:
     plan = branch_plan(role)
-    samples: dict[str, Samples] = {"under__web": web or noisy(1)}
-    story = Story(plan, **samples, before__web=before or noisy(2)).whole()
+    samples = {"before__web": before or noisy(2), "under__web": web or noisy(1), "recovery__web": after or noisy(8, 10)}
+    story = Story(plan, **samples).whole()
     return Told(plan, story.events, {} if role == "control" else receipt(plan, **changes))
 
 
@@ -120,8 +122,20 @@ def test_a_difference_that_was_there_before_the_fault_is_not_the_faults():
     row = of(result, "drifted", "p50")
     assert row.p is not None
     assert row.p < significance.ALPHA
-    assert (row.deviates, row.note) == (False, "no more than the two differed before the fault")
+    assert (row.deviates, row.note) == (False, "no more than was seen without a fault")
     assert result.branches[1].deviates is False
+
+
+@pytest.mark.parametrize("quick", [0.03, 0.07])
+def test_a_host_that_was_busy_while_the_control_was_measured_is_no_deviation(quick: float):
+    """As seen: the control's answers took longer under its mark than after it, and those of an idle branch did not."""
+    control = told("control", after=noisy(8, 10, quick))
+    result = judged(control=control, same=told("branch", noisy(4, 40, quick)))
+    row = of(result, "same", "p50")
+    assert row.p is not None
+    assert row.p < significance.ALPHA
+    assert (row.deviates, row.note) == (False, "no more than was seen without a fault")
+    assert judged(control=control, late=told("branch", noisy(4, middle=0.2))).branches[1].deviates is True
 
 
 def test_too_few_samples_say_so():
