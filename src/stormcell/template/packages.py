@@ -12,6 +12,6 @@ def installed(status: str) -> list[str]:
 
 def differences(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
     """One line a package that is not the same in both, sorted: `curl: 7.88.1-10, here 7.88.1-11`."""
-    ours, theirs = (dict(entry.split("=", 1) for entry in entries) for entries in (wanted, found))
+    ours, theirs = (dict(entry.partition("=")[::2] for entry in entries) for entries in (wanted, found))
     names = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
     return [f"{name}: {ours.get(name, 'absent')}, here {theirs.get(name, 'absent')}" for name in names]

@@ -20,11 +20,12 @@ from stormcell.engine.sealed.begin import begun_at
 from stormcell.engine.sealed.bundle import Sealed
 from stormcell.engine.sealed.compare import Comparison, Difference, compare
 from stormcell.engine.sealed.conduct import SealedConductor, Start
+from stormcell.engine.sealed.elsewhere import not_the_same
 from stormcell.engine.sealed.log import SealedLog
 from stormcell.engine.sealed.refusals import check_sealed
 from stormcell.machine.disk import writing
 from stormcell.machine.held import held
-from stormcell.spec.errors import SpecError, StormcellError
+from stormcell.spec.errors import StormcellError
 from stormcell.spec.experiment import Experiment
 from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home, private_folder
@@ -207,29 +208,4 @@ async def recorded_template(
     template = await build_sealed(recipe, home=home, progress=on_build, contents=contents)
     if template.digest == recorded.template and template.snapshot == recorded.snapshot:
         return template
-    named = {"kernel": "the guest's kernel", "image": "the guest's packages", "initrd": "the guest's own programs",
-             "qemu": "QEMU", "machine": "the machine", "recipe": "the recipe", "files": "the recipe's files",
-             "format": "the version of the format"}  # fmt: skip
-    differ = [named.get(key, key) for key in recorded.inputs if template.inputs.get(key) != recorded.inputs[key]]
-    raise SpecError(
-        f"the run cannot be repeated here: another {' and '.join(differ) or 'snapshot of equal inputs'}",
-        where=str(folder),
-        rule="a replay needs the same kernel, packages, QEMU and stormcell that the run had",
-        remedy="use a machine with those of sealed.json: install the versions that it names",
-        detail=_differing(recorded, template, differ),
-    )
-
-
-def _differing(recorded: Sealed, template: SealedTemplate, differ: list[str]) -> str:
-    lines = []
-    for key, was in recorded.inputs.items():
-        if (now := template.inputs.get(key)) != was and not isinstance(was, dict):
-            lines.append(f"{key}: recorded {was}, here {now}")
-        elif now != was and key == "qemu":
-            lines.append(f"qemu: recorded {was.get('version')}, here {(now or {}).get('version')}")
-    before, after = set(recorded.packages), set(template.manifest.get("packages", ()))
-    lines += [f"package recorded: {name}" for name in sorted(before - after)]
-    lines += [f"package here: {name}" for name in sorted(after - before)]
-    if not differ:
-        lines.append(f"snapshot: recorded {recorded.snapshot}, here {template.snapshot}")
-    return "\n".join(lines)
+    raise not_the_same(folder, recorded, template.inputs, template.snapshot, template.manifest.get("packages", ()))
