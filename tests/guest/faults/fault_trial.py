@@ -81,13 +81,17 @@ def plan_of(
     under: Sequence[str],
     settle: float,
     inventory: bool = False,
+    ready: str = "",
 ) -> Plan:
     steps: list[Step] = [NeedsStep(id="needs", phase="setup", fault="fault")]
     steps += [RunStep(id=f"setup.{n}", phase="setup", command=shell(text)) for n, text in enumerate(setup)]
     steps += [
         LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
     ]
-    steps += [WaitStep(id="settle", phase="before", seconds=settle)] if loads else []
+    if ready:
+        steps += [RunStep(id="settle", phase="before", command=shell(f"until {ready}; do sleep 0.05; done"))]
+    elif loads:
+        steps += [WaitStep(id="settle", phase="before", seconds=settle)]
     steps += [InventoryStep(id="inventory.before", phase="before", label="before")] if inventory else []
     on: Literal["guest", "host"] = "host" if item.fault.on_machine else "guest"
     steps += [ApplyStep(id="apply", phase="fault", on=on, fault="fault")]
@@ -113,10 +117,15 @@ async def attempt(
     under: Sequence[str] = (),
     settle: float = 1.0,
     inventory: bool = False,
+    ready: str = "",
 ) -> Trial:
-    """Needs, setup, loads, the act, the commands under it, the undo; with an inventory before and after if wanted."""
+    """Needs, setup, loads, the act, the commands under it, the undo; with an inventory before and after if wanted.
+
+    `ready` is shell text that succeeds once the loads are what the fault is to meet; it is waited for instead of
+    `settle`.
+    """
     item = disturbance("fault", 1, spec)
-    plan = plan_of(item, setup, loads, under, settle, inventory)
+    plan = plan_of(item, setup, loads, under, settle, inventory, ready)
     events = await carried_out(sandbox, plan)
     return Trial(item.fault, receipt(item, plan, events), events)
 
@@ -150,11 +159,17 @@ async def carried_out(sandbox: AsyncSandbox, plan: Plan) -> list[dict[str, Any]]
 
 
 async def abandon(
-    sandbox: AsyncSandbox, spec: Mapping[str, Any], *, loads: Sequence[str] = (), settle: float = 1.0, **_: Any
+    sandbox: AsyncSandbox,
+    spec: Mapping[str, Any],
+    *,
+    loads: Sequence[str] = (),
+    settle: float = 1.0,
+    ready: str = "",
+    **_: Any,
 ) -> None:
     """The runner is killed with the fault in force; its watchdog has until the deadline to undo it."""
     item = disturbance("fault", 1, spec)
-    plan = plan_of(item, (), loads, ["sleep 60"], settle)
+    plan = plan_of(item, (), loads, ["sleep 60"], settle, ready=ready)
     runner = await sandbox.start(["stormcell-guest", "run-plan"], stdin=True, timeout=300)
     await runner.write_stdin(json.dumps({"plan": plan.model_dump(mode="json"), "start": 0}).encode() + b"\n")
     pending, pid = b"", 0
@@ -185,11 +200,17 @@ class Bench:
         return self._runner.run(attempt(self.sandbox, spec, **parts))
 
     def watched(
-        self, spec: Mapping[str, Any], probe: Sequence[str], *, user: str | None = None, loads: Sequence[str] = ()
+        self,
+        spec: Mapping[str, Any],
+        probe: Sequence[str],
+        *,
+        user: str | None = None,
+        loads: Sequence[str] = (),
+        ready: str = "",
     ) -> Trial:
         """The same with a command probe of the run while the fault, which may have a schedule, is in force."""
         item = disturbance("fault", 1, spec)
-        plan = plan_of(item, (), loads, (), 1.0)
+        plan = plan_of(item, (), loads, (), 1.0, ready=ready)
         looks = PlannedProbe(kind="command", vantage="guest", spec={"run": list(probe), "user": user, "timeout": 60})
         steps = [step for step in plan.steps if step.id != "undo"]
         look = ProbeStep(id="look", phase="under", probe="look", bounds=())

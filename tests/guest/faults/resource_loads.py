@@ -26,6 +26,16 @@ def named(name: str, text: str) -> str:
     return f"exec python3 -c '{NAME.format(name)}\n{text}'"
 
 
+def there(*names: str) -> str:
+    """Shell text that succeeds when somebody has each of these command names: what a trial is `ready` by."""
+    return " && ".join(f"pgrep -x {name} > /dev/null" for name in names)
+
+
+def joined(group: str = GROUP) -> str:
+    """Shell text that succeeds when somebody is in the group."""
+    return f"grep -q . {group}/cgroup.procs 2> /dev/null"
+
+
 def when_there(path: str) -> str:
     """Prints what a program kept there, as soon as it did."""
     return f"until [ -e {path} ]; do sleep 0.2; done; cat {path}"
@@ -60,3 +70,8 @@ def trying(name: str, call: str, uid: int = 0) -> str:
 
 OPENER = trying("opener", 'open("/dev/null")')
 SIZED = "b = bytearray({} << 20)\nimport time\nwhile 1: time.sleep(10)"
+
+
+def sized(name: str, mib: int) -> str:
+    """A python program's text: it takes so much memory, and has the name only then."""
+    return f"b = bytearray({mib} << 20)\n{NAME.format(name)}\nimport time\nwhile 1: time.sleep(10)"

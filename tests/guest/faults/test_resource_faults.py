@@ -1,14 +1,14 @@
 """Memory, CPU, disks, the clock, processes: an observer beside the fault sees what its receipt says."""
 
 import json
-import re
 import time
 
 import pytest
 
 from stormcell.spec.errors import SpecError
+from tests.guest.faults.resource_loads import GROUP, joined
+from tests.guest.faults.resource_watch import percent, share_between
 
-GROUP = "/sys/fs/cgroup/services/victim"
 JOIN = (
     f"mkdir -p {GROUP}; echo '+memory +cpu' > /sys/fs/cgroup/services/cgroup.subtree_control; "
     f"echo $$ > {GROUP}/cgroup.procs; "
@@ -26,7 +26,10 @@ SPINNER = python("while 1: pass")
 def test_memory_limit_kills_in_the_group_and_nowhere_else(bench):
     outside = "python3 -c 'b=bytearray(60<<20); print(len(b)>>20)'"
     trial = bench.attempt(
-        {"kind": "memory.limit", "service": "victim", "max": "32MiB"}, loads=[EATER], under=["sleep 2.5", outside]
+        {"kind": "memory.limit", "service": "victim", "max": "32MiB"},
+        loads=[EATER],
+        ready=joined(),
+        under=[f"while {joined()}; do sleep 0.1; done", outside],
     )
     trial.proven()
     assert trial.said[1] == "60\n"
@@ -37,17 +40,15 @@ def test_memory_limit_kills_in_the_group_and_nowhere_else(bench):
 
 
 def test_cpu_limit_throttles_to_the_share(bench):
-    used = f"grep usage_usec {GROUP}/cpu.stat"
     trial = bench.attempt(
         {"kind": "cpu.limit", "service": "victim", "percent": "20%"},
         loads=[SPINNER],
-        under=[f"{used}; cut -d' ' -f1 /proc/uptime; sleep 3; {used}; cut -d' ' -f1 /proc/uptime"],
+        ready=joined(),
+        under=[share_between(10, 30, seconds=2)],
     )
     trial.proven()
-    first, began, last, ended = re.findall(r"[\d.]+$", trial.said[0], re.M)
-    share = (int(last) - int(first)) / 1e6 / (float(ended) - float(began))
-    assert 0.1 < share < 0.3
-    assert trial.acted >= 15
+    assert 10 <= percent(trial.said[0]) <= 30
+    assert trial.acted >= 10
     assert bench.run(f"cat {GROUP}/cpu.max") == "max 100000\n"
 
 
@@ -112,7 +113,10 @@ def test_the_clock_jumps_for_everybody_and_comes_back_with_the_time_that_passed(
 def test_a_killed_service_is_gone_and_its_successor_is_noted(bench):
     keeper = f"{JOIN} while :; do sleep 1000; done"
     trial = bench.attempt(
-        {"kind": "process.kill", "service": "victim"}, loads=[keeper], under=[f"cat {GROUP}/cgroup.procs"]
+        {"kind": "process.kill", "service": "victim"},
+        loads=[keeper],
+        ready=f"[ $(grep -c . {GROUP}/cgroup.procs) = 2 ]",
+        under=[f"cat {GROUP}/cgroup.procs"],
     )
     trial.proven()
     assert trial.said == [""]
@@ -124,6 +128,7 @@ def test_a_signal_that_is_heeded_late_or_never(bench):
     trial = bench.attempt(
         {"kind": "process.kill", "service": "victim", "signal": "TERM"},
         loads=[deaf],
+        ready=f"grep -qx sleep /proc/$(cat {GROUP}/cgroup.procs)/comm 2> /dev/null",
         under=[f"cat {GROUP}/cgroup.procs"],
     )
     bench.run(f"echo 1 > {GROUP}/cgroup.kill")  # it left the cgroup that the runner cleans up
@@ -142,7 +147,9 @@ def test_kill_9_of_init_is_ignored_by_the_kernel(bench):
 
 def test_by_name_neither_the_runner_nor_the_agent_is_hit(bench):
     trial = bench.attempt(
-        {"kind": "process.kill", "name": "python3"}, loads=["exec python3 -c 'import time; time.sleep(999)'"]
+        {"kind": "process.kill", "name": "python3"},
+        loads=['exec python3 -c \'open("/run/up", "w"); import time; time.sleep(999)\''],
+        ready="rm /run/up 2> /dev/null",
     )
     trial.proven()
     shown = json.loads(trial.receipt.readings["after"].outputs["victims"].out)
