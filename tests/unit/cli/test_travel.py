@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -65,4 +66,22 @@ def test_damaged_events_are_said(folder):
     with (Path(folder) / "events.jsonl").open("a") as file:
         file.write("{torn\n")
     code, told = asked("--replay", folder, "--stop-at", "1s")
-    assert (code, "events are damaged" in told) == (2, True), told
+    assert (code, "events.jsonl is damaged (" in told) == (2, True), told
+
+
+def test_events_of_another_digest_are_not_compared_with(folder):
+    about = json.loads((Path(folder) / "sealed.json").read_text())
+    events = (Path(folder) / "events.jsonl").read_bytes()
+    (Path(folder) / "sealed.json").write_text(json.dumps({**about, "events_sha256": sha256(events).hexdigest()}))
+    code, told = asked("--replay", folder, "--stop-at", "3s")
+    assert (code, "at 2.500 s, before 3 s" in told) == (2, True), told
+    (Path(folder) / "events.jsonl").write_bytes(events.replace(b"2.5", b"9.5"))
+    code, told = asked("--replay", folder, "--stop-at", "3s")
+    assert (code, "not the log that its digest was made of" in told) == (2, True), told
+    assert "repeat the whole run" in told
+
+
+def test_a_run_without_its_events_has_no_places(folder):
+    (Path(folder) / "events.jsonl").unlink()
+    code, told = asked("--replay", folder, "--stop-at", "1s")
+    assert (code, "the run has no events" in told) == (2, True), told

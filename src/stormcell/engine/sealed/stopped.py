@@ -22,6 +22,9 @@ from stormcell.spec.files import read_regular
 from stormcell.spec.home import Home
 from stormcell.template.model import Progress
 
+RULE = "a stop is a place in the run's event log, and every event until there is compared with it"
+REMEDY = "take the log from where it was kept, or repeat the whole run with `stormcell run --replay` alone"
+
 
 def _ignore(_: object) -> None:
     """Nobody watches."""
@@ -88,7 +91,7 @@ async def stopped_at(
     """
     home = home or Home.current()
     recorded = bundle.read(folder)
-    log = _log(folder)
+    log = _log(folder, recorded.events_sha256)
     events = events_in(log)
     stop = until(place, events, str(folder))
     _, plan = recorded_run(folder, home)
@@ -122,15 +125,19 @@ async def stopped_at(
             )
 
 
-def _log(folder: Path) -> bytes:
+def _log(folder: Path, digest: str) -> bytes:
+    """The recorded log, to which a place is counted and each event compared: here its digest cannot stand for it."""
     path = folder / bundle.EVENTS
+    log = bundle.read_log(folder)
+    if log is None:
+        raise SpecError("the run has no events", where=str(path), rule=RULE, remedy=REMEDY)
+    if digest and bundle.digest_of(path) != digest:
+        why = "it is not the log that its digest was made of"
+        raise SpecError(f"{bundle.EVENTS} is damaged ({why})", where=str(path), rule=RULE, remedy=REMEDY)
     try:
-        log = read_regular(path)
         events_in(log)
-    except OSError as error:
-        raise SpecError(f"the run has no events ({error.strerror})", where=str(path)) from error
     except ValueError as error:
-        raise SpecError(f"the run's events are damaged ({error})", where=str(path)) from error
+        raise SpecError(f"{bundle.EVENTS} is damaged ({error})", where=str(path), rule=RULE, remedy=REMEDY) from error
     return log
 
 
