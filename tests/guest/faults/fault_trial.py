@@ -74,6 +74,11 @@ def shell(text: str, seconds: float = 60.0) -> Command:
     return Command(argv=("/bin/sh", "-c", text), timeout_s=seconds, accept=ANY_EXIT)
 
 
+def until(condition: str) -> str:
+    """Shell text: look again and again, until the time of the command is over."""
+    return f"until {condition}; do sleep 0.05; done"
+
+
 def plan_of(
     item: Disturbance,
     setup: Sequence[str],
@@ -89,7 +94,7 @@ def plan_of(
         LoadStep(id=f"load.{n}", phase="before", load=str(n), command=shell(text, 3600)) for n, text in enumerate(loads)
     ]
     if ready:
-        steps += [RunStep(id="settle", phase="before", command=shell(f"until {ready}; do sleep 0.05; done"))]
+        steps += [RunStep(id="settle", phase="before", command=shell(until(ready)))]
     elif loads:
         steps += [WaitStep(id="settle", phase="before", seconds=settle)]
     steps += [InventoryStep(id="inventory.before", phase="before", label="before")] if inventory else []

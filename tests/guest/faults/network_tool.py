@@ -1,5 +1,6 @@
 """Runs in the guest: a small server and clients that say what a network did to them. Standard library only."""
 
+import contextlib
 import errno
 import socket
 import sys
@@ -54,11 +55,16 @@ def report(call):
         how = "TIMEOUT"
     except OSError as error:
         how = errno.errorcode.get(error.errno or 0, str(error))
-    sys.stdout.write(f"{how} {round((time.monotonic() - began) * 1000)}\n")
+    return f"{how} {round((time.monotonic() - began) * 1000)}"
+
+
+def quickest(times, what, *words):
+    """The quickest of so many attempts, one after the other."""
+    return min((globals()[what](*words) for _ in range(times)), key=lambda said: int(said.split()[1]))
 
 
 def connect(host, port, timeout):
-    report(lambda: socket.create_connection((host, port), timeout).close())
+    return report(lambda: socket.create_connection((host, port), timeout).close())
 
 
 def transfer(host, port, size):
@@ -71,7 +77,7 @@ def transfer(host, port, size):
             while left > 0 and (data := connection.recv(65536)):
                 left -= len(data)
 
-    report(both_ways)
+    return report(both_ways)
 
 
 def datagrams(host, port, count, timeout):
@@ -88,25 +94,23 @@ def datagrams(host, port, count, timeout):
             pass
         except OSError:
             failed += 1
-    sys.stdout.write(f"back {back} failed {failed}\n")
+    return f"back {back} failed {failed}"
 
 
 def burst(host, port, count, seconds):
-    """Send `count` datagrams at once, then count what comes back within `seconds`."""
+    """Send `count` datagrams at once, then count what comes back until nothing came for so many seconds."""
     udp = socket.socket(family(host), socket.SOCK_DGRAM)
     for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
         udp.setsockopt(socket.SOL_SOCKET, option, 1 << 24)
-    udp.settimeout(0.2)
+    udp.settimeout(seconds)
     for _ in range(count):
         udp.sendto(b"y" * 100, (host, port))
-    back, end = 0, time.monotonic() + seconds
-    while back < count and time.monotonic() < end:
-        try:
+    back = 0
+    with contextlib.suppress(TimeoutError):
+        while back < count:
             udp.recv(1000)
             back += 1
-        except TimeoutError:
-            pass
-    sys.stdout.write(f"back {back}\n")
+    return f"back {back}"
 
 
 def flow(host, port, count, gap_ms, path):
@@ -120,17 +124,20 @@ def flow(host, port, count, gap_ms, path):
         except OSError:
             pass
         time.sleep(gap_ms / 1000)
-    Path(path).write_text(str(sent))
+    put(path, str(sent))
 
 
 def sink(port, path):
-    """Count the numbered datagrams that arrive, each number once; every 0.2 s the counts go to PATH."""
+    """Count the numbered datagrams that arrive, each number once.
+
+    Whenever nothing came for 0.2 s PATH says so: different ones, all, overtaken ones, and how often that was.
+    """
     udp = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
     udp.bind(("::", port))
     udp.settimeout(0.2)
-    seen, total, late, highest, written = set(), 0, 0, -1, 0.0
+    seen, total, late, highest, idle = set(), 0, 0, -1, 0
     while True:
         try:
             number = int(udp.recv(100))
@@ -139,12 +146,17 @@ def sink(port, path):
             highest = max(highest, number)
             seen.add(number)
         except TimeoutError:
-            pass
+            idle += 1
+            put(path, f"{len(seen)} {total} {late} {idle}\n")
         except ValueError:
             total += 1
-        if time.monotonic() > written + 0.2:
-            written = time.monotonic()
-            Path(path).write_text(f"{len(seen)} {total} {late}")
+
+
+def put(path, text):
+    """Whole: whoever reads it sees the old or the new."""
+    new = Path(f"{path}.new")
+    new.write_text(text)
+    new.replace(path)
 
 
 def late(host, port, path):
@@ -168,22 +180,28 @@ def patient(host, port):
             time.sleep(0.05)
 
 
-def keep_open(host, port, seconds):
-    """An open connection that says something every 0.1 s, and how it ended."""
+def keep_open(host, port, seconds, enough=""):
+    """An open connection that says something every 0.1 s, and how it ended.
+
+    It ends by itself after so many seconds; or, with a file, one word after that is there.
+    """
     connection = patient(host, port)
     connection.settimeout(seconds)
 
     def talk():
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        end, last = time.monotonic() + seconds, False
+        while not last:
+            last = Path(enough).exists() if enough else time.monotonic() >= end
             connection.sendall(b"x")
             if not connection.recv(100):
                 raise ConnectionResetError(errno.ECONNRESET, "closed by the peer")
             time.sleep(0.1)
 
-    report(talk)
+    return report(talk)
 
 
 if __name__ == "__main__":
     what, *words = sys.argv[1:]
-    globals()[what](*[int(word) if word.isdigit() else word for word in words])
+    said = globals()[what](*[int(word) if word.isdigit() else word for word in words])
+    if said:
+        sys.stdout.write(f"{said}\n")

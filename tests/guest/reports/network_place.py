@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.guest.faults.fault_trial import until
 from tests.guest.faults.network_said import TOOL, connect
 
 FAR, FAR6, NEAR = "10.77.0.2", "fd77::2", "10.77.0.1"
@@ -24,7 +25,7 @@ ip -n other addr add 10.78.0.2/24 dev other0; ip -n other link set other0 up
 ip -n far addr add 10.79.0.1/24 dev side0; ip -n far link set side0 up
 ip -n other addr add 10.79.0.2/24 dev side1; ip -n other link set side1 up
 printf '10.77.0.2 far.test\\nfd77::2 far.test\\n' >> /etc/hosts
-for h in 10.77.0.2 fd77::2 10.78.0.2; do ping -c 1 -W 2 -q $h > /dev/null; done
+for h in 10.77.0.2 fd77::2 10.78.0.2; do until ping -c 1 -W 2 -q $h > /dev/null; do :; done; done
 """
 
 
@@ -37,7 +38,8 @@ def ready(bench: Any, modules: str) -> Any:
     bench.run(PLACE)
     for where in ("", ON_FAR, ON_OTHER):
         bench.run(f"setsid {where} {TOOL} serve 9000 > /dev/null 2>&1 &")
-    bench.run(f"for n in $(seq 100); do {connect(FAR)} | grep -q OK && exit 0; sleep 0.1; done; exit 1")
+    for host in (FAR, OTHER, NEAR):
+        bench.run(until(f"{connect(host)} | grep -q OK"))
     return bench
 
 

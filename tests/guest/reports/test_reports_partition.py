@@ -9,10 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from stormcell import faults
-from tests.guest.faults.network_said import TOOL, connect, how
+from tests.guest.faults.fault_trial import until
+from tests.guest.faults.network_said import TOOL, connect, how, settled
 from tests.guest.reports.network_place import FAR, FAR6, NEAR, ON_FAR, OTHER, WAYS, custom, judged, ready
 
 DROP = {"kind": "net.drop", "device": "near0"}
+DARK = {"timeout": 2}
+"""How long a connection is tried that is to get no answer."""
 COUNTED = "nft -j list table {table} | grep -o '\"packets\": [0-9]*' | awk '{{n += $2}} END {{print n + 0}}'"
 
 
@@ -35,13 +38,16 @@ def test_28_a_partition_has_two_families(place, way):
         "nft delete table ip naive", "nft list table ip naive", v6,
     )  # fmt: skip
     ours = {**DROP, "host": "far.test", "remote_port": 9000}
-    trial = place.attempt(naive if way == "naive" else ours, under=[connect(FAR), connect(FAR6)])
+    trial = place.attempt(
+        naive if way == "naive" else ours,
+        under=[connect(FAR, **DARK), connect(FAR6, **({} if way == "naive" else DARK))],
+    )
     v4, v6_said = how(trial.said[0])[0], how(trial.said[1])[0]
     assert v4 == "TIMEOUT"
     if way == "naive":
         assert v6_said == "OK"
         assert judged(trial) == "never_acted"
-        only = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR)])
+        only = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR, **DARK)])
         assert "only IPv4 was met: this run shows nothing about IPv6" in only.receipt.notes
         return
     trial.proven()
@@ -56,7 +62,7 @@ def test_28_a_partition_has_two_families(place, way):
 @WAYS
 def test_32_two_targets_are_not_parted_from_each_other(place, way):
     """A is this guest, B and C are its peers, and B reaches C over a cable of their own."""
-    between = f"{ON_FAR} {connect('10.79.0.2')}"
+    between = f"{ON_FAR} {connect('10.79.0.2', **(DARK if way == 'naive' else {}))}"
     rules = f"ip daddr {{ {FAR}, {OTHER}, 10.79.0.2, 10.79.0.1 }} counter drop"
     cross = f"{chain('inet')}; nft add rule inet naive c {rules}"
     naive = custom(
@@ -70,7 +76,7 @@ def test_32_two_targets_are_not_parted_from_each_other(place, way):
         assert judged(trial) == "never_acted", "and the rule that was meant met nothing"
         return
     ours = {**DROP, "device": ["near0", "near1"], "address": [FAR, OTHER], "remote_port": 9000}
-    trial = place.attempt(ours, under=[connect(FAR), connect(OTHER), between])
+    trial = place.attempt(ours, under=[connect(FAR, **DARK), connect(OTHER, **DARK), between])
     trial.proven()
     assert [how(said)[0] for said in trial.said] == ["TIMEOUT", "TIMEOUT", "OK"]
     matrix = [note for note in trial.receipt.notes if note.startswith("reach ")]
@@ -82,12 +88,12 @@ def test_32_two_targets_are_not_parted_from_each_other(place, way):
 @WAYS
 def test_33_one_way_is_not_both(place, way):
     """`to` a peer: what it sends still comes. TCP needs both directions, so one of them is cut for new connections."""
-    incoming = f"{ON_FAR} {connect(NEAR)}"
+    incoming = f"{ON_FAR} {connect(NEAR, **(DARK if way == 'naive' else {}))}"
     came = f"{ON_FAR} {TOOL} flow {NEAR} 9200 50 5 /tmp/sent"
     place.run(f"rm -f /tmp/got; setsid {TOOL} sink 9200 /tmp/got > /dev/null 2>&1 & echo $! > /tmp/sink.pid; "
-              "for n in $(seq 100); do [ -s /tmp/got ] && exit 0; sleep 0.1; done; exit 1")  # fmt: skip
+              f"{until('[ -s /tmp/got ]')}")  # fmt: skip
     spec = {**DROP, "address": FAR, **({"connections": "new"} if way == "ours" else {})}
-    trial = place.attempt(spec, under=[connect(FAR), incoming, f"{came}; sleep 0.5; cat /tmp/got"])
+    trial = place.attempt(spec, under=[connect(FAR, **DARK), incoming, f"{came}; {settled('/tmp/got')}"])
     place.run("kill $(cat /tmp/sink.pid)")
     trial.proven()
     assert how(trial.said[0])[0] == "TIMEOUT"
@@ -119,7 +125,7 @@ def test_52_to_drop_and_to_refuse_are_two_things(place, way):
     if way == "naive":
         with pytest.raises(ValidationError, match="only TCP knows a reset"):
             faults.parse({"kind": "net.reject", "protocol": "udp", "remote_port": 9000})
-        trial = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR)])
+        trial = place.attempt({**DROP, "remote_port": 9000}, under=[connect(FAR, **DARK)])
         word, milliseconds = how(trial.said[0])
         assert (word, milliseconds >= 1990) == ("TIMEOUT", True)
         return
@@ -127,7 +133,7 @@ def test_52_to_drop_and_to_refuse_are_two_things(place, way):
                "admin-prohibited": "EHOSTUNREACH"}  # fmt: skip
     for answer, error in answers.items():
         spec = {"kind": "net.reject", "device": "near0", "remote_port": 9000, "with": answer}
-        trial = place.attempt(spec, under=[connect(FAR)])
+        trial = place.attempt(spec, under=[connect(FAR, times=3)])
         trial.proven()
         assert how(trial.said[0])[0] == error
         assert how(trial.said[0])[1] < 1000
