@@ -95,7 +95,13 @@ def family_of(size):
     return socket.AF_INET if size == 4 else socket.AF_INET6
 
 
-def lookup(name):
+def lookup(name, times=1):
+    """The quickest of so many lookups."""
+    said = [looked_up(name) for _ in range(times)]
+    sys.stdout.write(min(said, key=lambda one: int(one.split()[-1])) + "\n")
+
+
+def looked_up(name):
     """What the C library says, and milliseconds."""
     began = time.monotonic()
     try:
@@ -103,7 +109,7 @@ def lookup(name):
     except socket.gaierror as error:
         said = [name for name in ("EAI_NONAME", "EAI_AGAIN", "EAI_FAIL", "EAI_NODATA")
                 if getattr(socket, name) == error.errno]  # fmt: skip
-    sys.stdout.write(f"{' '.join(said)} {round((time.monotonic() - began) * 1000)}\n")
+    return f"{' '.join(said)} {round((time.monotonic() - began) * 1000)}"
 
 
 if __name__ == "__main__":

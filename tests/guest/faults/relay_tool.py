@@ -64,6 +64,12 @@ def make(folder, *names):
         (place / f"{name}.pem").write_text(certificates.pem("CERTIFICATE", der) + known + certificates.private_pem(own))
 
 
+def many(host, port, size, count):
+    """So many connections, one after the other, with one request each."""
+    for _ in range(count):
+        get(host, port, size)
+
+
 def get(host, port, size, times=1, ca="", name="", timeout=10):
     """One connection, so many requests; for each: what came, and ms to its first and its last byte."""
     began = time.monotonic()

@@ -3,6 +3,8 @@
 import pytest
 
 from stormcell import faults
+from tests.guest.faults.fault_trial import until
+from tests.guest.faults.network_said import TOOL
 
 OWN = "python3 /root/port_tool.py"
 SYSCTLS = ("sysctl net.ipv4.ip_local_reserved_ports net.ipv4.tcp_tw_reuse net.ipv4.tcp_syncookies "
@@ -15,12 +17,11 @@ def servers(bench):
     bench.run("modprobe -a nf_conntrack tcp_diag; echo 8080 > /proc/sys/net/ipv4/ip_local_reserved_ports; "
               f"({SYSCTLS}) > /tmp/sysctls; exec > /dev/null 2>&1; setsid python3 /root/tool.py serve 9000 & "
               f"setsid {OWN} sink 9100 32 & setsid {OWN} sink 9101 64 10.0.2.15 &")  # fmt: skip
-    bench.run("for p in 9000 9100 9101; do for n in $(seq 100); do "
-              "ss -Hltn sport = $p | grep -q . && break; sleep 0.1; done; done")  # fmt: skip
+    bench.run(f"for p in 9000 9100 9101; do {until('ss -Hltn sport = $p | grep -q .')}; done")
     return bench
 
 
-def connects(host, port, count, timeout=2):
+def connects(host, port, count, timeout=10):
     return f"{OWN} connects {host} {port} {count} {timeout}"
 
 
@@ -79,16 +80,18 @@ def test_a_full_queue_drops_new_clients_of_both_families_and_no_other_port_has_i
 
 
 def test_a_server_on_one_address_and_connections_that_are_open(servers):
-    talker = "python3 /root/tool.py keep_open 10.0.2.15 9000 60 > /tmp/talk 2>&1"
     trial = servers.attempt({"kind": "port.backlog", "local_port": 9101}, under=[connects("10.0.2.15", 9101, 1, 1)])
     trial.proven()
     assert outcome(trial.said[0]) == "TIMEOUT=1"
     assert "10.0.2.15: 65 half-open connections in a queue of 64" in trial.receipt.notes
-    open_ = servers.attempt({"kind": "port.backlog", "local_port": 9000}, loads=[talker],
-                            under=["sleep 1; cat /tmp/talk", connects("10.0.2.15", 9000, 1, 1)])  # fmt: skip
+    talker = f"{TOOL} keep_open 10.0.2.15 9000 30 /tmp/enough > /tmp/talk 2>&1"
+    ended = f"touch /tmp/enough; {until('[ -s /tmp/talk ]')}; cat /tmp/talk"
+    open_ = servers.attempt({"kind": "port.backlog", "local_port": 9000}, setup=["rm -f /tmp/enough /tmp/talk"],
+                            loads=[talker], ready="ss -Htn state established dport = 9000 | grep -q .",
+                            under=[connects("10.0.2.15", 9000, 1, 1), ended])  # fmt: skip
     open_.proven()
-    assert open_.said[0] == "", "it still talks"
-    assert outcome(open_.said[1]) == "TIMEOUT=1"
+    assert outcome(open_.said[0]) == "TIMEOUT=1"
+    assert outcome(open_.said[1]) == "OK", "it talked until now"
 
 
 def test_a_full_table_of_connections_drops_what_is_new(servers):

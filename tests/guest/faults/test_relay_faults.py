@@ -1,6 +1,10 @@
 """Faults of the relay on real servers with and without TLS; the clients verify certificates with OpenSSL."""
 
+import re
+
 import pytest
+
+from tests.guest.faults.fault_trial import until
 
 OWN = "python3 /root/relay_tool.py"
 CLOSED = "ConnectionResetError"
@@ -12,8 +16,7 @@ def web(bench):
     bench.run(f"{OWN} make /root/tls svc.test; cp /root/tls/ca.pem /root/bundle.pem; "
               f"setsid {OWN} serve 8080 8443 /root/tls/svc.test.pem > /dev/null 2>&1 & "
               f"setsid {OWN} serve 8081 8444 /root/tls/svc.test.pem > /dev/null 2>&1 &")  # fmt: skip
-    bench.run("for p in 8080 8443 8081; do for n in $(seq 100); do "
-              "ss -Hltn sport = $p | grep -q . && break; sleep 0.1; done; done")  # fmt: skip
+    bench.run(f"for p in 8080 8443 8081; do {until('ss -Hltn sport = $p | grep -q .')}; done")
     return bench
 
 
@@ -36,18 +39,20 @@ def row(said):
 
 
 def test_the_first_byte_of_every_answer_is_late_and_the_rest_is_not(web):
-    under = [http(100_000, times=3), http(10, "::1"), http(10, port=8081)]
+    under = [http(100_000, times=3), http(10, "::1"), http(10, port=8081, times=3)]
     trial = web.attempt(
         {"kind": "http.first-byte", "remote_port": 8080, "delay": "700ms", "jitter": "100ms"}, under=under
     )
     trial.proven()
     many, six, bystander = map(rows, trial.said)
     assert [(what, size) for what, size, *_ in many] == [("200", 100_000)] * 3
-    assert all(600 <= first < 1500 for _, _, first, _ in (*many, *six))
-    assert all(last - first < 600 for _, _, first, last in many)
-    assert bystander[0][3] < 500
+    assert all(first >= 600 for _, _, first, _ in (*many, *six))
+    assert min(last - first for _, _, first, last in many) < 600
+    assert min(last for *_, last in bystander) < 600
     assert trial.acted == 4
-    assert "held between 0." in trial.receipt.notes[1]
+    held = re.fullmatch(r"held between (0\.\d+) and (0\.\d+) s", trial.receipt.notes[1])
+    assert held
+    assert 0.6 <= float(held[1]) <= float(held[2]) <= 0.8
 
 
 def test_by_address_and_by_share(web):
@@ -58,11 +63,11 @@ def test_by_address_and_by_share(web):
     trial.proven()
     assert [row(said)[0] for said in trial.said] == ["418", "418", "200"]
     assert trial.acted == 2
-    some = web.attempt({**spec, "share": "50%"}, under=["; ".join([http(9)] * 10)])
+    some = web.attempt({**spec, "share": "50%"}, under=[f"{OWN} many 127.0.0.1 8080 9 40"])
     some.proven()
     codes = [what for what, *_ in rows(some.said[0])]
     assert codes.count("418") == some.acted
-    assert codes.count("200") == 10 - some.acted > 0
+    assert codes.count("200") == 40 - some.acted > 0
 
 
 def test_a_local_server_meets_it_from_here_and_the_same_port_elsewhere_does_not(web):
@@ -90,13 +95,14 @@ def test_a_client_from_outside_meets_it_too(web):
 
 def test_an_answer_trickles(web):
     trial = web.attempt(
-        {"kind": "http.slow-body", "local_port": 8080, "rate": "4KiB"}, under=[http(8000), http(9, port=8081)]
+        {"kind": "http.slow-body", "local_port": 8080, "rate": "8KiB"},
+        under=[http(8000, times=2), http(8000, port=8081, times=3)],
     )
     trial.proven()
-    what, size, _, last = row(trial.said[0])
-    assert (what, size) == ("200", 8000)
-    assert 1950 <= last < 3500
-    assert row(trial.said[1])[3] < 500
+    slow, bystander = map(rows, trial.said)
+    assert [(what, size) for what, size, *_ in slow] == [("200", 8000)] * 2
+    assert 975 <= min(last for *_, last in slow) < 1900
+    assert min(last for *_, last in bystander) < 975
 
 
 def test_an_answer_breaks_off(web):
@@ -115,7 +121,8 @@ def test_a_handshake_stalls_for_ever_or_for_a_while(web):
     never = web.attempt({"kind": "tls.stall", "remote_port": 8443, "names": "*.test"}, under=[https(timeout=2)])
     never.proven()
     assert row(never.said[0])[0] == "TimeoutError"
-    assert any(note.startswith("the client closed the connection after 2.") for note in never.receipt.notes)
+    ended = r"the client closed the connection after \d+(\.\d)? s: 1 times"
+    assert any(re.fullmatch(ended, note) for note in never.receipt.notes)
     named = web.attempt({"kind": "tls.stall", "local_port": 8443, "names": "svc.test", "delay": "900ms"}, under=[
         f"date +%s%N; {https()}; date +%s%N", under[1]])  # fmt: skip
     named.proven()
