@@ -274,8 +274,7 @@ def timed(what, path, times, pause=0):
 
 
 def together(what, path, times):
-    """The same in three threads and in a child at once, then the whole time."""
-    began = time.monotonic()
+    """The same in three threads and in a child at once."""
     all_of_them = [threading.Thread(target=timed, args=(what, path, times)) for _ in range(3)]
     for one in all_of_them:
         one.start()
@@ -286,7 +285,6 @@ def together(what, path, times):
     for one in all_of_them:
         one.join()
     os.waitpid(pid, 0)
-    sys.stdout.write(f"whole {round((time.monotonic() - began) * 1000)}\n")
 
 
 def urgent(path):
@@ -335,15 +333,18 @@ def whole(path, times):
 
 
 def look(fd):
-    """What a file that is open already is like: right, wrong, late, or an errno."""
-    began = time.monotonic()
-    try:
-        data = os.pread(fd, 100, 0)
-    except OSError as error:
-        return told(error.errno)
-    if time.monotonic() - began > 0.05:
-        return "late"
-    return "right" if data == b"old\n" else "wrong"
+    """What a file that is open already is like: right, wrong, each time late, or an errno."""
+    quickest = 1e9
+    for _ in range(3):
+        began = time.monotonic()
+        try:
+            data = os.pread(fd, 100, 0)
+        except OSError as error:
+            return told(error.errno)
+        if data != b"old\n":
+            return "wrong"
+        quickest = min(quickest, time.monotonic() - began)
+    return "late" if quickest > 0.05 else "right"
 
 
 def keeper(path, flag):
@@ -388,7 +389,8 @@ def fuse(folder):
 
 
 def wait_for(path):
-    """Hold until somebody makes `path`."""
+    """Hold until somebody makes `path`; `path.awaited` says that this is so."""
+    Path(f"{path}.awaited").touch()
     while not os.path.exists(path):
         time.sleep(0.02)
 

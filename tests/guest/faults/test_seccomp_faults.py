@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from tests.guest.faults.fault_trial import until
+
 UNDER = "stormcell-guest seccomp run fault"
 ASK = (
     "import collections, ctypes, sys\nlibc = ctypes.CDLL(None, use_errno=True)\nsaid = []\n"
@@ -42,15 +44,23 @@ def hits(trial):
 
 
 def nothing_left(bench):
-    left = "ls -A /run/stormcell/seccomp /run/stormcell/marks; cat /sys/fs/cgroup/stormcell/helpers/cgroup.procs"
-    assert bench.run(f"{left}; grep -l '^Seccomp:.*[12]$' /proc/[0-9]*/status; true").split() == [
+    """Who lived under the filter and ends with the run may still be about to, and so the one that answers it."""
+    left = "cat /sys/fs/cgroup/stormcell/helpers/cgroup.procs; grep -ls '^Seccomp:.*[12]$' /proc/[0-9]*/status"
+    bench.run(until(f'[ -z "$({left})" ]'))
+    assert bench.run("ls -A /run/stormcell/seccomp /run/stormcell/marks").split() == [
         "/run/stormcell/marks:", "/run/stormcell/seccomp:"]  # fmt: skip
 
 
+def lives(filter_):
+    """Shell text: what the service says of itself and of its calls, once it lives with this filter."""
+    begun = until(f"grep -q '^Seccomp:.*{filter_}' /run/who")
+    anew = f": > /run/said; {until('[ $(wc -l < /run/said) -ge 2 ]')}"
+    return f"{begun}; {anew}; {anew}; sort -u /run/said; cat /run/who"  # the first may be what it was about to say
+
+
 def test_a_service_lives_under_it_when_it_was_started_anew_as_well(bench):
-    look = "sleep 0.3; : > /run/said; sleep 0.5; sort -u /run/said; cat /run/who"
-    again = "echo 1 > /sys/fs/cgroup/services/live/cgroup.kill; sleep 1.5; " + look
-    trial = bench.attempt(fails("fsync", service="live"), under=[look, again, "sync -d /srv/live.sh && echo fine"])
+    again = f": > /run/who; echo 1 > /sys/fs/cgroup/services/live/cgroup.kill; {lives(2)}"
+    trial = bench.attempt(fails("fsync", service="live"), under=[lives(2), again, "sync -d /srv/live.sh && echo fine"])
     trial.proven()
     for said in trial.said[:2]:
         assert "error syncing '/srv/live.sh': Input/output error" in said
@@ -59,12 +69,12 @@ def test_a_service_lives_under_it_when_it_was_started_anew_as_well(bench):
     assert trial.said[2] == "fine\n", "a bystander"
     assert set(hits(trial)) == {("sync", "fdatasync", "EIO")}
     assert answers(trial)["joined"] == 2
-    assert bench.run(look).split() == ["fine", "65534", "NoNewPrivs:", "0", "Seccomp:", "0"]
+    assert bench.run(lives(0)).split() == ["fine", "65534", "NoNewPrivs:", "0", "Seccomp:", "0"]
     nothing_left(bench)
 
 
 def test_a_service_that_starts_under_it(bench):
-    look = "sort -u /run/who; stormcell-guest service status"
+    look = f": > /run/said; {until('[ -s /run/said ]')}; sort -u /run/who; stormcell-guest service status"
     spec = fails("exec", service="live", from_start=True, errno="ENOMEM", limit=2)
     trial = bench.attempt(spec, under=[look])
     trial.proven()
@@ -123,12 +133,12 @@ def test_a_call_takes_longer_and_one_that_is_killed_meanwhile_is_not_counted(ben
 
 
 def test_who_outlives_the_undo_goes_on_as_if_nothing_were(bench):
-    load = f"until [ -e /run/stormcell/seccomp/fault ]; do sleep 0.3; done; {UNDER} sh -c "
-    lives = "while :; do python3 /srv/ask.py 1 >> /run/asked; sleep 0.3; done"
-    met = "until grep -qs {} /run/asked; do sleep 0.3; done; sort -u /run/asked"
+    load = f"{until('[ -e /run/stormcell/seccomp/fault ]')}; {UNDER} sh -c "
+    asks = "while :; do python3 /srv/ask.py 1 >> /run/asked; sleep 0.3; done"
+    met = until("grep -qs {} /run/asked") + "; sort -u /run/asked"
     undo = "stormcell-guest seccomp unmake fault; cat /sys/fs/cgroup/stormcell/helpers/cgroup.procs"
     trial = bench.attempt(
-        fails("getppid"), loads=[f"{load} '{lives}'"], under=[met.format(5), f"{undo}; {met.format(0)}"]
+        fails("getppid"), loads=[f"{load} '{asks}'"], under=[met.format(5), f"{undo}; {met.format(0)}"]
     )
     assert trial.said[0].split() == ["5"]
     assert len(trial.said[1].split()) == 7, "one process answers for the load"

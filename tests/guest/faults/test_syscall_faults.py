@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.guest.faults.fault_trial import until
+
 GROUP = "/sys/fs/cgroup/services/victim"
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
 TOOL = "python3 /srv/tool.py"
@@ -114,15 +116,15 @@ def test_a_file_that_is_not_there_yet(bench):
 
 def test_processes_that_were_there_with_their_threads_and_children(bench):
     loads = [f"exec {TOOL} later /srv/go threads /srv/x 20", f"exec {TOOL} repeat /srv/y 100000 5"]
-    bench.run("rm -f /srv/go")
-    pid = "pgrep -f 'later /srv/go' > /srv/pid"
+    bench.run("rm -f /srv/go* /srv/said; cp /usr/bin/python3 /srv/stormvictim")
     spec = {"kind": "syscall.errno", "name": "stormvictim", "call": "open", "errno": "EACCES", "path": "/srv/x"}
-    named = "cp /usr/bin/python3 /srv/stormvictim; exec /srv/stormvictim /srv/tool.py later /srv/go threads /srv/x 20"
+    named = "exec /srv/stormvictim /srv/tool.py later /srv/go.named threads /srv/x 20 > /srv/said"
+    done = f"touch /srv/go /srv/go.named; {until('[ $(wc -l < /srv/said) = 5 ]')}"
     trial = bench.attempt(
-        spec, loads=[named, *loads], under=[pid, "touch /srv/go; sleep 2", f"{TOOL} repeat /srv/x 3 0"], settle=1.5
+        spec, loads=[named, *loads], ready="[ -e /srv/go.named.awaited ]", under=[done, f"{TOOL} repeat /srv/x 3 0"]
     )
     trial.proven()
-    assert trial.said[2].split()[1:] == ["OK", "3"]
+    assert trial.said[1].split()[1:] == ["OK", "3"]
     told = json.loads(trial.receipt.readings["after"].outputs["bpf"].out)
     assert len({hit["pid"] for hit in told["hits"]}) == 2, "the process with its threads, and its child"
     assert {hit["comm"] for hit in told["hits"]} == {"stormvictim"}
@@ -187,10 +189,11 @@ def test_flipped_bits_reach_the_reader_and_not_the_disk(bench):
 
 
 def test_wrong_data_at_a_rate_for_a_file_that_is_open_already(bench):
-    loads = [f"{JOIN} exec {TOOL} later /srv/go2 changed /srv/zeros 100"]
-    bench.run("rm -f /srv/go2")
+    loads = [f"{JOIN} exec {TOOL} later /srv/go2 changed /srv/zeros 100 > /srv/said"]
+    bench.run("rm -f /srv/go2* /srv/said")
     spec = {"kind": "file.corrupt", "path": "/srv", "every": 10, "limit": 90}
-    trial = bench.attempt(spec, loads=loads, under=["touch /srv/go2; sleep 1"])
+    done = f"touch /srv/go2; {until('[ -s /srv/said ]')}"
+    trial = bench.attempt(spec, loads=loads, ready="[ -e /srv/go2.awaited ]", under=[done])
     trial.proven()
     assert trial.acted == 90
 

@@ -9,6 +9,7 @@ import json
 import pytest
 
 from stormcell.spec.errors import SpecError
+from tests.guest.faults.fault_trial import until
 
 GROUP = "/sys/fs/cgroup/services/victim"
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
@@ -89,7 +90,10 @@ def disk(bench):
     bench.run(f"while umount -l {DISK} 2> /dev/null; do :; done; rm -f {DISK_FILE}*")
 
 
-KEEPER = f"rm -f /srv/go /srv/said; {JOIN} exec {TOOL} keeper {DISK}/old /srv/go > /srv/said 2>&1"
+FORGET = "rm -f /srv/go* /srv/said"
+KEEPER = f"{JOIN} exec {TOOL} keeper {DISK}/old /srv/go > /srv/said 2>&1"
+KEEPS = "[ -e /srv/go.awaited ]"
+SAID = until("[ -s /srv/said ]")
 
 
 @pytest.mark.parametrize("way", ["naive", "ours"])
@@ -103,12 +107,13 @@ def test_49_recovery_leaves_no_dead_mount(disk, way):
         assert "Input/output error" in trial.said[0]
         assert disk.run(f"{JOIN} {CHECKS}") == "new\nfsck 0\n"
         return
+    showing = f"grep -q ' {DISK} fuse' /proc/mounts"
     naive = {
         "kind": "custom.commands",
         "apply": f"{TOOL} fuse {DISK} > /dev/null 2>&1 & echo $! > /run/fuse.pid; "
-                 f"for i in $(seq 50); do grep -q ' {DISK} fuse' /proc/mounts && exit 0; sleep 0.1; done; exit 1",
+                 f"{until(showing)}",
         "undo": "kill -9 $(cat /run/fuse.pid)",
-        "shows": f"grep -q ' {DISK} fuse' /proc/mounts",
+        "shows": showing,
         "counter": "cat /srv/fuse.asked || echo 0",
     }  # fmt: skip
     trial = disk.attempt(naive, under=[f"stat {DISK} > /dev/null; true"])
@@ -126,11 +131,12 @@ def test_49_recovery_leaves_no_dead_mount(disk, way):
     ids=lambda spec: spec["kind"],
 )
 def test_49_ours_mounts_nothing_and_open_files_live_on(disk, spec):
-    under = ["touch /srv/go; sleep 1; cat /srv/said"]
+    under = [f"touch /srv/go; {SAID}; cat /srv/said"]
     holders = "/sys/fs/cgroup/stormcell/faults/fault/cgroup.procs"
     under += [f"kill -9 $(cat {holders}); sleep 0.2"] if spec["kind"] == "file.delay" else []
     mounts = disk.run("cat /proc/mounts")
-    trial = disk.attempt({**spec, "service": "victim", "path": DISK}, loads=[KEEPER], under=under)
+    trial = disk.attempt({**spec, "service": "victim", "path": DISK}, setup=[FORGET], loads=[KEEPER], ready=KEEPS,
+                         under=under)  # fmt: skip
     assert trial.receipt.clean
     if spec["kind"] != "file.delay":  # whose tracer was killed: it is no longer in force
         trial.proven()
@@ -143,6 +149,7 @@ def test_49_ours_mounts_nothing_and_open_files_live_on(disk, spec):
 def test_49_ours_the_same_open_file_reads_right_afterwards(disk):
     spec = {"kind": "file.errno", "service": "victim", "path": DISK, "operation": "read", "errno": "EIO"}
     disk.put("/srv/keeper.sh", KEEPER.replace(" keeper ", " keeper_again "))
-    disk.run("sh /srv/keeper.sh & sleep 1")
-    disk.attempt(spec, under=["touch /srv/go; sleep 1"]).proven()
-    assert disk.run("touch /srv/go2; sleep 1; cat /srv/said; rm -f /srv/go2").split() == ["EIO", "right"]
+    disk.run(f"{FORGET}; sh /srv/keeper.sh & {until(KEEPS)}")
+    disk.attempt(spec, under=[f"touch /srv/go; {SAID}"]).proven()
+    both = until("[ $(wc -l < /srv/said) = 2 ]")
+    assert disk.run(f"touch /srv/go2; {both}; cat /srv/said; {FORGET}").split() == ["EIO", "right"]
