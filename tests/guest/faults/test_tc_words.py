@@ -23,15 +23,7 @@ DISCIPLINES = (
     "tbf rate 256000bit burst 16384 limit 20000",
 )
 COUNTED = ("bytes", "packets", "backlog", "qlen", "drops", "overlimits", "requeues")
-SCRIPT = """
-ip link show t0 >/dev/null 2>&1 || { ip link add t0 type ifb; ip link set t0 up; }
-for set in tc "stormcell-guest tc"; do
-  tc qdisc del dev t0 root 2>/dev/null
-  $set qdisc add dev t0 root handle 5c01: WORDS
-  tc -s -j qdisc show dev t0; echo
-  stormcell-guest tc -s -j qdisc show dev t0
-done
-"""
+MADE_BY = ("tc", "stormcell-guest tc")
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +33,33 @@ def bench(template: Template) -> Iterator[Bench]:
     found.close()
 
 
-def still(line: str) -> dict[str, Any]:
-    (item,) = json.loads(line)
+@pytest.fixture(scope="module")
+def seen(bench: Bench) -> dict[str, list[dict[str, Any]]]:
+    """Each discipline on a device of its own, made by tc and by us: what each of both shows, by device."""
+    for maker, by in enumerate(MADE_BY):
+        names = [f"t{maker}{number}" for number in range(len(DISCIPLINES))]
+        bench.run("; ".join(f"ip link add {name} type ifb; ip link set {name} up" for name in names))
+        lines = [f"qdisc add dev {n} root handle 5c01: {words}" for n, words in zip(names, DISCIPLINES, strict=True)]
+        bench.run(f"{by} -batch - <<'END'\n" + "\n".join(lines) + "\nEND")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for by in MADE_BY:
+        for item in json.loads(bench.run(f"{by} -s -j qdisc show")):
+            found.setdefault(item["dev"], []).append(item)
+    return found
+
+
+def still(item: dict[str, Any]) -> dict[str, Any]:
     options = {key: value for key, value in item["options"].items() if key != "ecn"}
     return {**{key: value for key, value in item.items() if key not in (*COUNTED, "dev")}, "options": options}
 
 
 @pytest.mark.parametrize("words", DISCIPLINES)
-def test_a_discipline(bench: Bench, words: str) -> None:
-    lines = bench.run(SCRIPT.replace("WORDS", words)).splitlines()
-    by_tc, by_tc_seen, by_us, by_us_seen = (still(line) for line in lines if line)
-    assert by_tc["kind"] == words.split()[0]
-    assert by_tc == by_tc_seen == by_us == by_us_seen
+def test_a_discipline(seen: dict[str, list[dict[str, Any]]], words: str) -> None:
+    number = DISCIPLINES.index(words)
+    shown = [still(item) for maker in range(2) for item in seen[f"t{maker}{number}"]]
+    assert len(shown) == 4
+    assert shown[0]["kind"] == words.split()[0]
+    assert all(item == shown[0] for item in shown)
 
 
 def test_what_cannot_be_done_is_told(bench: Bench) -> None:
