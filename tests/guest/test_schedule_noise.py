@@ -4,11 +4,13 @@ import json
 
 from stormcell.sandbox.api import Sandbox
 
-RUN = """
+RUN = r"""
 stormcell-guest schedule-noise 7 0.01 600 > /tmp/told & NOISE=$!
 until chrt -p $NOISE | grep -q FIFO; do sleep 0.1; done
-setsid --fork nice -n 5 chrt -b 0 sh -c 'exec >/dev/null 2>&1; while :; do :; done'
-sleep 1
+setsid --fork nice -n 5 chrt -b 0 sh -c 'echo $$ > /tmp/busy; exec >/dev/null 2>&1; while :; do :; done'
+until test -s /tmp/busy; do sleep 0.1; done
+naps() { sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$NOISE/status; }  # before each moment one
+BEFORE=$(naps); until test $(naps) -ge $((BEFORE + 100)); do sleep 0.1; done
 kill -TERM $NOISE; wait $NOISE; echo "noise $?"
 cat /tmp/told
 cat /proc/[0-9]*/stat | grep -E '^[0-9]+ .sh. ' | cut -d')' -f2 | cut -d' ' -f18,40 | sort -u

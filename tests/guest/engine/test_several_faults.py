@@ -79,7 +79,9 @@ def test_what_somebody_leaves_in_the_guest_is_named(outcome_of):
         "run": f"until {DELAYED}; do sleep 0.1; done; "
         "mount -t tmpfs -o size=1m left /mnt; ip link set lo mtu 1400; sleep 60",
     }
-    outcome = outcome_of({"kind": "net.delay", "device": "lo", "delay": "5ms"}, PING, load=[leaver], hold="3s")
+    left = "until ip link show lo | grep -q 'mtu 1400'; do sleep 0.1; done"
+    waits = {**PING, "command": {"run": f"! {DELAYED} || {left}; ping -c 1 -W 10 127.0.0.1"}}
+    outcome = outcome_of({"kind": "net.delay", "device": "lo", "delay": "5ms"}, waits, load=[leaver])
     assert outcome.verdict == "failed"
     assert codes(outcome) == ["left_behind"]
     said = outcome.result.reasons[0].text
@@ -102,7 +104,7 @@ def test_a_probe_from_the_host_past_its_bound_ends_the_run(outcome_of):
     web = {"name": "web", "http": {"url": "http://web/hostname", "count": 2, "timeout": "1s"}, "from": "host"}
     look = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8000))'"
     wait = f"for n in $(seq 100); do {look} && break; done"
-    probe = {**web, "expect": {"success_rate": 1}, "under_fault": {"success_rate": ">= 0"}}
+    probe = {**web, "expect": {"success_rate": ">= 50%"}, "under_fault": {"success_rate": ">= 0"}}
     outcome = outcome_of(
         {"kind": "net.drop", "device": "eth0", "direction": "in", "local_port": 8000},
         probe,

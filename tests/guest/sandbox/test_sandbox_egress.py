@@ -28,8 +28,8 @@ def test_the_host_is_not_reached_from_inside(sbx):
 def test_an_opened_port_is_reached_and_no_other(home, template):
     serve = "import socket; s = socket.create_server(('', {0})); c, _ = s.accept(); c.sendall(b'in'); c.close()"
     with Sandbox.create(template, open_ports={"web": 8000}) as sandbox:
-        sandbox.exec(f'python3 -c "{serve.format(8000)}" >/dev/null 2>&1 & sleep 3', timeout=60)
+        listens = "until grep -q ':1F40 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done"
+        sandbox.exec(f'python3 -c "{serve.format(8000)}" >/dev/null 2>&1 & {listens}', timeout=60, check=True)
         assert list(sandbox.ports) == ["web"]
-        with socket.create_connection(("127.0.0.1", sandbox.ports["web"]), 20) as end:
-            end.settimeout(20)
+        with socket.create_connection(("127.0.0.1", sandbox.ports["web"]), 60) as end:
             assert end.recv(2) == b"in"

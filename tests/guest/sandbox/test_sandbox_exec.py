@@ -128,10 +128,13 @@ def test_a_handler_that_raises_kills_the_command(sbx):
 
 def test_a_timeout_kills_the_grandchild_that_holds_the_pipe(sbx):
     begun = time.monotonic()
-    result = sbx.exec("echo begun; setsid sleep 4324 & sleep 4324", timeout=2)
-    assert result.timed_out
+    for timeout in (2, 20):  # a guest that stood still for the shorter one has not begun
+        result = sbx.exec("echo begun; setsid sleep 4324 & sleep 4324", timeout=timeout)
+        assert result.timed_out
+        assert not result.ok
+        if result.stdout:
+            break
     assert result.stdout == b"begun\n"
-    assert not result.ok
     assert time.monotonic() - begun < 100
     assert sbx.exec("pgrep -f 'sleep 432[4]'").exit_code == 1
 
@@ -165,7 +168,7 @@ def test_output_that_nobody_reads_does_not_stall_a_running_command(sbx):
 def test_leaving_the_block_kills_the_command(sbx):
     with sbx.start("sleep 4325"):
         pass
-    assert sbx.exec("sleep 1; pgrep -f 'sleep 432[5]'").exit_code == 1
+    sbx.exec("while pgrep -f 'sleep 432[5]'; do sleep 0.1; done", timeout=60, check=True)
 
 
 def test_kill_returns_when_the_tree_is_dead(sbx):

@@ -30,7 +30,7 @@ def asynchronous(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not met():  # noqa: ASYNC110 - what is waited for happens in another process
             await asyncio.sleep(0.01)
 

@@ -236,7 +236,7 @@ def test_a_host_that_is_gone(world: World) -> None:
 
 def test_a_host_that_no_longer_reads(world: World) -> None:
     """Its end of the events is closed, its end of the lines is not."""
-    ticks = [rest(0.1).model_copy(update={"id": f"tick{number}"}) for number in range(30)]
+    ticks = [rest(0.1).model_copy(update={"id": f"tick{number}"}) for number in range(600)]
     plan = world.plan(*world.whole(*ticks, rest()))
     read, write = os.pipe()
     with subprocess.Popen(
@@ -256,7 +256,7 @@ def test_a_host_that_no_longer_reads(world: World) -> None:
 
 
 def test_the_deadline_of_the_plan(world: World) -> None:
-    events = perform(world, world.plan(*world.whole(rest()), deadline_s=1.0))
+    events = perform(world, world.plan(APPLY, rest(), UNDO, deadline_s=4.0))
     assert stop(events)["code"] == "deadline"
     assert was_undone(events, world)
 
@@ -301,10 +301,12 @@ def test_an_interruption_during_the_act_itself(world: World) -> None:
 
 
 def test_an_interruption_during_the_undo_lets_it_finish(world: World) -> None:
-    undo = sh(f"touch {world.log}; sleep 1; rm {world.fault}")
+    told = world.folder / "told"
+    undo = sh(f"touch {world.log}; until test -e {told}; do sleep 0.05; done; rm {world.fault}")
     runner = RealRunner(world, world.plan(*world.whole(), faults={"fault": world.planned_fault(undo=(undo,))}))
     assert eventually(world.log.exists)
     runner.process.send_signal(signal.SIGTERM)
+    told.touch()
     events = runner.end()
     assert of(events, "undone")[0]["ok"] is True
     assert stop(events)["code"] == "interrupted"

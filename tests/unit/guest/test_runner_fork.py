@@ -5,12 +5,21 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
 
-from stormcell.spec.plan import ApplyStep, ForkStep, LoadStep, MarkStep, MomentStep, UndoStep, UnloadStep, WaitStep
+from stormcell.spec.plan import (
+    ApplyStep,
+    ForkStep,
+    LoadStep,
+    MarkStep,
+    MomentStep,
+    RunStep,
+    UndoStep,
+    UnloadStep,
+    WaitStep,
+)
 from stormcell.spec.probe import tolerances
 from tests.unit.guest.runner_process import (
     PATIENCE,
@@ -141,7 +150,7 @@ def test_the_control_marks_times_and_does_nothing(world: World) -> None:
     starts = {e["step"]: e["t"] for e in of(events, "step")}
     assert starts["undo"] - starts["act"] >= 0.3
     (recovered,) = of(events, "recovered")
-    assert recovered["began_s"] < 0.5  # counted from the mark, not from the beginning
+    assert recovered["began_s"] <= recovered["t"] - starts["undo"], "counted from the mark, not from the beginning"
     assert not of(events, "stop")
 
 
@@ -180,14 +189,14 @@ def test_a_log_that_comes_later_is_waited_for(world: World) -> None:
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_moment_is_a_probe_that_turns(world: World, holds: bool) -> None:
     (world.sick.touch if holds else world.sick.unlink)(*(() if holds else (True,)))
-    script = f"sleep 0.5; {'rm' if holds else 'touch'} {world.sick}; sleep 300"
-    spec = world.plan().probes["well"].spec
+    looked = f"test -e {world.log} && test $(wc -l < {world.log}) -ge 2"
+    script = f"until {looked}; do sleep 0.05; done; {'rm' if holds else 'touch'} {world.sick}; sleep 300"
+    spec = {**world.plan().probes["well"].spec, "run": ["sh", "-c", f"echo >> {world.log}; test ! -e {world.sick}"]}
+    spec.pop("number")
     bounds = tolerances("command", {"exit_code": 0})
     step = moment(probe="well", spec=spec, bounds=bounds, holds=holds)
-    began = time.monotonic()
     (came,) = of(perform(world, world.plan(load(script), step)), "moment")
-    assert came["looks"] >= 2
-    assert time.monotonic() - began >= 0.5
+    assert came["looks"] > 2
 
 
 def test_a_moment_is_a_time_under_load(world: World) -> None:
@@ -200,7 +209,9 @@ def test_a_moment_is_a_time_under_load(world: World) -> None:
     [{"command": sh("echo not yet; false")}, {"command": sh("sleep 300")}, {"file": "/nowhere/log", "match": "x"}],
 )
 def test_a_moment_that_does_not_come_ends_the_run_with_what_was_seen(world: World, fields: dict[str, Any]) -> None:
-    events = perform(world, world.plan(load(f"echo $$ > {world.log}; exec sleep 300"), moment(0.4, **fields), FORK))
+    written = RunStep(id="written", phase="before", command=sh(f"until test -s {world.log}; do sleep 0.05; done"))
+    sleeper = load(f"echo $$ > {world.log}; exec sleep 300")
+    events = perform(world, world.plan(sleeper, written, moment(0.4, **fields), FORK))
     assert stop(events)["code"] == "no_moment"
     assert "did not come within 0.4 s (it is time)" in stop(events)["text"]
     assert eventually(lambda: not alive(world.log.read_text().strip()))

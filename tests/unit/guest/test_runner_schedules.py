@@ -56,8 +56,9 @@ def seen(events: list[dict[str, Any]], label: str) -> list[str]:
 
 def test_pulses_come_and_go_while_the_steps_go_on(world: World) -> None:
     pulses = moments((0, "apply", 0), (0.3, "undo", 0), (0.6, "apply", 0), (0.9, "undo", 0))
-    fault = world.planned_fault(moments=pulses)
-    events = perform(world, world.plan(APPLY, probe("under"), rest(1.8), UNDO, faults={"fault": fault}))
+    fault = world.planned_fault(moments=pulses, over_s=0.9)
+    wait = rest(0, schedules=True)
+    events = perform(world, world.plan(APPLY, probe("under"), wait, UNDO, faults={"fault": fault}))
     assert [e["do"] for e in of(events, "moment")] == ["apply", "undo", "apply", "undo"]
     assert [e.get("cycle", 0) for e in of(events, "applied")] == [0, 1]
     assert seen(events, "during") == ["on", "on"]
@@ -108,7 +109,12 @@ def test_what_a_turn_is_counted_from() -> None:
 
 def test_a_schedule_that_is_not_over_is_undone_by_the_undo_step(world: World) -> None:
     fault = world.planned_fault(moments=moments((0.1, "apply", 0)))
-    events = perform(world, world.plan(APPLY, rest(1), UNDO, faults={"fault": fault}))
+    waits = probe("under").model_copy(update={"on": "host"})
+    runner = Runner(world, world.plan(APPLY, waits, UNDO, faults={"fault": fault}))
+    runner.until("await")
+    runner.until("reading", label="during")
+    runner.say(go="under.well")
+    events = runner.end()
     assert kinds(events)[-4:] == ["reading after", "undone", "reading undone", "end"]
     assert not world.fault.exists()
 
@@ -122,8 +128,8 @@ def test_a_schedule_whose_turn_never_came_leaves_no_trace(world: World) -> None:
 
 @pytest.mark.parametrize("in_place", [True, False])
 def test_a_ramp_goes_through_its_levels(world: World, in_place: bool) -> None:
-    fault = two_levels(world, in_place=in_place)
-    events = perform(world, world.plan(APPLY, rest(1.2), UNDO, faults={"fault": fault}))
+    fault = two_levels(world, in_place=in_place).model_copy(update={"over_s": 0.6})
+    events = perform(world, world.plan(APPLY, rest(0, schedules=True), UNDO, faults={"fault": fault}))
     assert seen(events, "during") == ["one", "two"]
     assert [(e["cycle"], e["level"]) for e in of(events, "reading", label="during")[1:]] == [(1, 1)]
     assert len(of(events, "undone")) == (1 if in_place else 2)
@@ -148,7 +154,8 @@ def test_a_turn_that_finds_nobody_passes_and_the_next_one_comes(world: World) ->
     act = sh(f"echo turn >> {world.fault}.turns; {once}").model_copy(update={"nobody": 3})
     turns = [(at + more, do, 0) for at in (0, 0.2, 0.4) for more, do in ((0, "apply"), (0.1, "undo"))]
     fault = world.planned_fault(apply=(act,), undo=(sh(f"rm -f {world.fault}"),), moments=moments(*turns))
-    events = perform(world, world.plan(APPLY, rest(1.5), UNDO, faults={"fault": fault}))
+    fault = fault.model_copy(update={"over_s": 0.5})
+    events = perform(world, world.plan(APPLY, rest(0, schedules=True), UNDO, faults={"fault": fault}))
     assert of(events, "stop") == []
     assert [(e["ok"], "there is nobody" in e.get("nobody", "")) for e in of(events, "applied")] == [
         (True, False), (False, True), (True, False)]  # fmt: skip
@@ -332,7 +339,7 @@ def test_a_runner_that_is_killed_takes_its_schedules_along(world: World) -> None
 
 def test_a_runner_that_hangs_is_overtaken_by_the_ttl(world: World) -> None:
     plan = world.plan(
-        APPLY, rest(), UNDO, ttl_s=0.8, faults={"fault": world.planned_fault(undo=(sh(f"rm -f {world.fault}"),))}
+        APPLY, rest(), UNDO, ttl_s=3.0, faults={"fault": world.planned_fault(undo=(sh(f"rm -f {world.fault}"),))}
     )
     events = perform(world, plan)
     assert of(events, "stop")[0]["code"] == "ttl"
