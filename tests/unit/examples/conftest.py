@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.examples.shop import EXAMPLE, POSTGRES, Shop, free_port, missing
+from tests.unit.examples.shop import EXAMPLE, POSTGRES, Shop, free_ports, missing
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         folder = Path("/var/tmp") / f"shop-{os.getpid()}"
         folder.mkdir(mode=0o755)
     names = ("postgres", "redis", "orders", "orders_fixed")
-    running = Shop(folder, dict(zip(names, (free_port() for _ in names), strict=True)))
+    running = Shop(folder, dict(zip(names, free_ports(len(names)), strict=True)))
     try:
         for name in ("pg", "run"):
             (folder / name).mkdir()

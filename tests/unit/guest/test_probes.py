@@ -90,10 +90,14 @@ def alive(pid: str) -> bool:
         return False
 
 
+RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Nobody listens there, and nobody else gets it."""
+    RESERVED.append(socket.socket())
+    RESERVED[-1].bind(("127.0.0.1", 0))
+    return int(RESERVED[-1].getsockname()[1])
 
 
 # http: what counts as an answer
@@ -155,7 +159,8 @@ def test_anything_else_is_the_name_of_what_went_wrong(
     serve: Callable[..., Server], handler: Handler, outcome: str
 ) -> None:
     began = time.monotonic()
-    (sample,) = probes.take("http", http(serve(handler).port, timeout=0.6)).samples
+    patience = 0.6 if outcome == "timeout" else 20.0
+    (sample,) = probes.take("http", http(serve(handler).port, timeout=patience)).samples
     assert sample[1:] == [None, outcome]
     assert time.monotonic() - began < 20, "the deadline is for the whole attempt"
 
@@ -221,19 +226,28 @@ def test_arrivals_are_one_a_slot_and_the_seed_decides() -> None:
 
 
 def test_a_slow_answer_does_not_slow_the_sending(serve: Callable[..., Server]) -> None:
+    under_way = most = 0
+    lock = threading.Lock()
+
     def slow(connection: socket.socket, request: bytes) -> None:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
         time.sleep(0.8)
+        with lock:
+            under_way -= 1
         status(200)(connection, request)
 
     spec = http(serve(slow).port, rate=20.0, duration=1.0, count=None, timeout=10.0)
     samples = probes.take("http", spec, seed="s").samples
     assert [sample[2] for sample in samples] == [200] * 20
     assert all(sample[1] >= 0.8 for sample in samples)
-    assert samples[9][0] < 0.8, "the tenth was sent before the first was answered"
+    assert most >= 10, "the tenth was sent before the first was answered"
 
 
 def test_too_many_under_way_are_failures_that_are_told(serve: Callable[..., Server]) -> None:
-    spec = http(serve(silent).port, rate=400.0, duration=0.25, count=None, timeout=2.0)
+    spec = http(serve(silent).port, rate=400.0, duration=0.25, count=None, timeout=4.0)
     taken = probes.take("http", spec)
     outcomes = [sample[2] for sample in taken.samples]
     assert len(outcomes) == 100
@@ -281,11 +295,13 @@ def test_no_descriptor_is_left_behind(serve: Callable[..., Server]) -> None:
     server = serve(status(200))
     probes.take("http", http(server.port, count=3))
     time.sleep(0.1)
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - links of descriptors
     for _ in range(20):
         probes.take("http", http(server.port, count=2))
-    time.sleep(0.2)
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before + 2
+    deadline = time.monotonic() + 30
+    while len(os.listdir("/proc/self/fd")) > before + 2:  # noqa: PTH208 - links of descriptors
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # tcp
@@ -329,8 +345,11 @@ def test_only_the_tail_of_much_output_is_kept() -> None:
 
 def test_a_command_at_its_timeout_leaves_no_tree(tmp_path: Path) -> None:
     script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 300' & echo begun; wait"
-    sample, _ = run("sh", "-c", script, timeout=1.0, match="begun")
-    assert sample[2] == "timeout"
+    for timeout in (1.0, 10.0):  # a machine that stood still for the shorter one has not begun
+        sample, _ = run("sh", "-c", script, timeout=timeout, match="begun")
+        assert sample[2] == "timeout"
+        if sample[3]["out"]:
+            break
     assert sample[3]["out"] == "begun\n"
     assert not alive((tmp_path / "pid").read_text().strip())
 

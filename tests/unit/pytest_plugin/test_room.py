@@ -34,7 +34,7 @@ def home(tmp_path, monkeypatch):
 
 
 def others_have(home, share: float) -> Promises:
-    """Another who promised that much of what is free."""
+    """Another who promised that much of what is free; other processes may free some more at any time."""
     free = look(private_folder(home.sandboxes)).memory
     promises = Promises(home)
     with promises.settled():
@@ -51,7 +51,7 @@ def owed(home) -> int:
 
 def test_it_waits_until_others_let_go_and_says_so_once(home):
     said: list[str] = []
-    theirs = others_have(home, 1.0)
+    theirs = others_have(home, 20.0)
     room = Room(60, said.append)
     room._promises._owner = NOBODY
     made: list[object] = []
@@ -75,7 +75,7 @@ def test_what_never_fits_is_told_at_once(home):
 
 
 def test_after_its_patience_it_gives_up(home):
-    others_have(home, 1.0)
+    others_have(home, 20.0)
     room = Room(0.1, lambda _: None)
     room._promises._owner = NOBODY
     with pytest.raises(HostError, match="no room for another machine: for memory") as caught:

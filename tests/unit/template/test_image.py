@@ -76,7 +76,7 @@ def test_removing_what_is_not_there(tmp_path):
 
 
 def test_a_program_whose_builder_is_killed_cleans_up_with_all_its_children(tmp_path):
-    child = f"trap 'echo child >>{tmp_path}/trap; exit' TERM; while :; do sleep 0.1; done"
+    child = f"trap 'echo child >>{tmp_path}/trap; exit' TERM; echo >{tmp_path}/child; while :; do sleep 0.1; done"
     leader = (
         f"trap 'echo cleaning up >&2; echo leader >>{tmp_path}/trap; exit' TERM; sh -c \"$0\" & "
         f"echo ready >{tmp_path}/ready; wait"
@@ -86,8 +86,7 @@ def test_a_program_whose_builder_is_killed_cleans_up_with_all_its_children(tmp_p
         "asyncio.run(run(['/bin/sh', '-c', *sys.argv[1:]], lambda _: None))"
     )
     builder = subprocess.Popen([sys.executable, "-c", code, leader, child])
-    until(lambda: (tmp_path / "ready").exists())
-    time.sleep(0.3)  # the child's own trap
+    until(lambda: (tmp_path / "ready").exists() and (tmp_path / "child").exists())
     builder.kill()
     builder.wait()
     until(lambda: (tmp_path / "trap").exists() and len((tmp_path / "trap").read_text().split()) == 2)
