@@ -17,7 +17,7 @@ name: quick
 template: base
 steady_state:
   - name: alive
-    command: {run: "ping -c 1 -W 2 127.0.0.1"}
+    command: {run: "ping -c 1 -W 20 127.0.0.1"}
     expect: {exit_code: 0}
 fault: {kind: net.delay, device: lo, delay: 20ms}
 """
@@ -300,22 +300,22 @@ setup:
       until python3 -c 'import socket; socket.create_connection(("127.0.0.1", 8000))' 2>/dev/null; do sleep 0.2; done
 steady_state:
   - name: web
-    http: {url: "http://127.0.0.1:8000/hostname", count: 2, timeout: 20s}
-    expect: {success_rate: 100%, p95: "<= 5s"}
-    under_fault: {p95: "<= 2s"}
+    http: {url: "http://127.0.0.1:8000/hostname", count: 1, timeout: 30s}
+    expect: {success_rate: 100%, p95: "<= 20s"}
+    under_fault: {p95: "<= 4500ms"}
 fault: {kind: net.delay, device: lo, delay: 100ms}
 """
 
 
 def test_a_search_forks_what_was_set_up_once_and_finds_where_it_breaks(home, files):
-    """An answer over a connection of its own takes two round trips at least: 2.8 s with 700 ms each way.
+    """An answer over a connection of its own takes two round trips at least: 5.6 s with 1.4 s each way.
 
     It is killed after its first run, and gone on with: the machine that was set up is removed, and another one made.
     """
     (files / "web.yaml").write_text(WEB)
     (files / "find.yaml").write_text(
         "campaign: how-late\nexperiment: web.yaml\njobs: 1\n"
-        "find: {parameter: net.delay.delay, between: [1ms, 700ms], probe: web, within: 680ms, repeats: 1}\n"
+        "find: {parameter: net.delay.delay, between: [1ms, 1400ms], probe: web, within: 1360ms, repeats: 1}\n"
     )
     folder = killed("after:finish", files / "find.yaml", home)
     assert json_of(stormcell("judge", "--json", folder, home=home))["search"]["outcome"] == "unfinished"
@@ -325,7 +325,7 @@ def test_a_search_forks_what_was_set_up_once_and_finds_where_it_breaks(home, fil
     assert campaign["counts"]["survived"] + campaign["counts"]["failed"] == len(runs(folder))
     search = campaign["search"]
     assert search["outcome"] == "found" and search["harder"] == "up", search
-    assert 0.001 <= search["low"] < search["high"] <= 0.7
+    assert 0.001 <= search["low"] < search["high"] <= 1.4
     assert campaign["info"]["forked"] is True
     assert len(list((folder / "setup").iterdir())) == 2
     for run in runs(folder):

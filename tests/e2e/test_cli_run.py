@@ -172,7 +172,7 @@ def test_a_closed_pipe_is_no_traceback(home, files):
         shell=True,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert "Traceback" not in done.stderr
