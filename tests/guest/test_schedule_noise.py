@@ -43,8 +43,8 @@ python3 /tmp/try.py
 
 def test_turns_are_changed_and_every_thread_has_its_policy_again(template):
     with Sandbox.create(template, ttl_seconds=120) as sandbox:
-        noise, told, *policies = sandbox.exec(RUN, timeout=60).text.splitlines()
-        inherited = sandbox.exec(INHERITED, timeout=60).text
+        noise, told, *policies = sandbox.exec(RUN, timeout=120).text.splitlines()
+        inherited = sandbox.exec(INHERITED, timeout=120).text
     assert noise == "noise 0"
     told = json.loads(told)
     assert told["moments"] >= told["met"] > 10

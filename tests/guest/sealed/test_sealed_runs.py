@@ -115,11 +115,11 @@ def test_a_guest_that_goes_down_unasked_is_unknown(home):
 
 
 def test_a_guest_that_stands_still_for_ever_is_given_up(home, monkeypatch):
-    monkeypatch.setattr(conduct, "SILENT_S", 4.0)
+    monkeypatch.setattr(conduct, "SILENT_S", 8.0)
     beats: list[Mapping[str, Any]] = []
     outcome = asyncio.run(run_sealed(HALTED, seed=1, home=home, on_event=beats.append))
     assert outcome.verdict == "unknown"
-    assert b"silent for 4s of this host's time" in events(outcome.folder)
+    assert b"silent for 8s of this host's time" in events(outcome.folder)
     assert outcome.sealed is not None and outcome.sealed.guest_seconds > 0
     told = [event["seconds"] for event in beats if event["event"] == "beat"]
     assert told and told == sorted(told)

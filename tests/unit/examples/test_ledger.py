@@ -55,7 +55,7 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key(tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), LosesFirstAnswer)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        with writer(f"http://127.0.0.1:{server.server_port}", tmp_path / "ledger") as process:
+        with writer(f"http://127.0.0.1:{server.server_port}", tmp_path / "ledger", timeout=30) as process:
             assert process.stdout
             printed = [process.stdout.readline() for _ in range(3)]
     finally:

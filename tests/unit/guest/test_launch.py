@@ -128,7 +128,7 @@ def test_hundreds_leave_nothing_behind(launcher: Launcher) -> None:
     while any(now > then for now, then in zip(ours(), before, strict=True)) and time.monotonic() < deadline:
         time.sleep(0.01)  # the last thread ends a moment after its child
     fds, tasks = ours()
-    assert (fds, tasks <= before[1]) == (before[0], True)  # threads of other tests may end meanwhile
+    assert fds <= before[0] and tasks <= before[1]  # threads of other tests may end meanwhile, and close what they had
 
 
 def test_its_memory_is_kept_until_nobody_uses_it(launcher: Launcher) -> None:

@@ -6,7 +6,7 @@ from stormcell.guest import port as module
 from stormcell.guest import wire
 from stormcell.guest.loop import Loop
 from stormcell.guest.port import Port
-from stormcell.guest.wire import Decoder, Kind
+from stormcell.guest.wire import Decoder, Frame, Kind
 
 
 def received(host: socket.socket) -> bytes:
@@ -36,7 +36,7 @@ def test_an_answer_is_not_dropped_when_the_port_looks_hung_up_after_a_slow_reque
 
     monkeypatch.setattr(os, "read", read)
     decoder = Decoder(wire.TO_HOST, resync=False)
-    frames = []
+    frames: list[Frame] = []
     deadline = time.monotonic() + 60
 
     def look() -> None:

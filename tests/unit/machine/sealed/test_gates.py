@@ -90,7 +90,7 @@ async def test_nothing_is_left_open_and_a_folder_can_be_used_again(tmp_path):
     before = held()
     for _ in range(3):
         Gates(tmp_path).close()
-    assert held() == before
+    assert held() <= before  # threads of other tests may close what they had
     with pytest.raises(OSError, match="No such file"):
         Gates(tmp_path / "nowhere")
-    assert held() == before
+    assert held() <= before
