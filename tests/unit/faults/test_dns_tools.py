@@ -1,5 +1,6 @@
 """The guest's DNS proxy without a guest: messages, judgement, and real queries over the loopback of this machine."""
 
+import contextlib
 import os
 import socket
 import struct
@@ -116,7 +117,8 @@ def test_an_entry_of_the_connection_table_is_read_back():
 # -- a real server, the proxy, real queries
 
 
-def server(reply: Callable[[bytes], bytes | None]) -> tuple[int, list[socket.socket]]:
+def server(reply: Callable[[bytes], bytes | None]) -> tuple[int, Callable[[], None]]:
+    """Its port, and what ends it."""
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     udp.bind(("127.0.0.1", 0))
     port = udp.getsockname()[1]
@@ -127,6 +129,8 @@ def server(reply: Callable[[bytes], bytes | None]) -> tuple[int, list[socket.soc
             try:
                 data, sender = udp.recvfrom(4096)
             except OSError:
+                return
+            if not data:
                 return
             if (answer := reply(data)) is not None:
                 udp.sendto(answer, sender)
@@ -145,9 +149,21 @@ def server(reply: Callable[[bytes], bytes | None]) -> tuple[int, list[socket.soc
                 if (answer := reply(message)) is not None:
                     stream.sendall(struct.pack(">H", len(answer)) + answer)
 
-    for body in (datagrams, streams):
-        threading.Thread(target=body, daemon=True).start()
-    return port, [udp, tcp]
+    serving = [threading.Thread(target=body, daemon=True) for body in (datagrams, streams)]
+    for thread in serving:
+        thread.start()
+
+    def end() -> None:
+        """What still waited there would take what comes for the next one that has its descriptor."""
+        for one in (udp, tcp):
+            with contextlib.suppress(OSError):  # a socket for datagrams is told, and has no connection
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in serving:
+            thread.join(30)
+        for one in (udp, tcp):
+            one.close()
+
+    return port, end
 
 
 def honest(message: bytes) -> bytes | None:
@@ -157,7 +173,7 @@ def honest(message: bytes) -> bytes | None:
 
 @pytest.fixture
 def proxied(monkeypatch) -> Iterator[Callable[..., tuple[Judge, tuple[str, int]]]]:
-    port, sockets = server(honest)
+    port, end = server(honest)
     monkeypatch.setattr(dnsproxy, "HERE", ((socket.AF_INET, "127.0.0.1"),))
     monkeypatch.setattr(dnsproxy, "original_of", lambda connection: ("127.0.0.1", port))
 
@@ -171,8 +187,7 @@ def proxied(monkeypatch) -> Iterator[Callable[..., tuple[Judge, tuple[str, int]]
         return judge, ("127.0.0.1", own)
 
     yield start
-    for one in sockets:
-        one.close()
+    end()
 
 
 def ask(address: tuple[str, int], name: str, over: str = "udp", timeout: float = 30.0) -> tuple[int, list[str]] | None:

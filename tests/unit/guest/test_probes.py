@@ -30,7 +30,8 @@ class Server:
         self.listener.bind(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0))
         self.listener.listen(256)
         self.port: int = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, daemon=True)
+        self.accepting.start()
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -52,6 +53,9 @@ class Server:
             self.handler(connection, self.requests[-1])
 
     def close(self) -> None:
+        """What still waited for a connection would take those of the next one that has its descriptor."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.accepting.join(30)
         self.listener.close()
 
 
