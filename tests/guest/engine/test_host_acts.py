@@ -42,8 +42,8 @@ def test_a_pause_meets_the_probes_of_the_guest(outcome_of):
 @pytest.mark.parametrize(
     ("fault", "still"),
     [
-        ({"kind": "machine.pause", "for": "60s", "delay": "0s"}, "receipt"),
-        ({"kind": "machine.pause", "for": "60s", "delay": "0s", "clock": "runs"}, "receipt"),
+        ({"kind": "machine.pause", "for": "20s", "delay": "0s"}, "receipt"),
+        ({"kind": "machine.pause", "for": "20s", "delay": "0s", "clock": "runs"}, "receipt"),
         ({"kind": "machine.slow", "speed": "20%"}, "applied"),
         ({"kind": "machine.link"}, "applied"),
     ],
@@ -68,7 +68,7 @@ def test_an_interrupted_run_leaves_nothing(template, tmp_path, fault, still):
             await task
         return time.monotonic() - began
 
-    assert asyncio.run(cut_short()) < 40
+    assert asyncio.run(cut_short()) < 18
     (folder,) = tmp_path.iterdir()
     events = {event["event"]: event for event in read_events(folder / "events.jsonl")}
     assert events["lost"]["code"] == "interrupted"

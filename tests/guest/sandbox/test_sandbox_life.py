@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from stormcell import AsyncSandbox, Sandbox
-from stormcell.sandbox import admission, making
+from stormcell.machine.channel import Channel
+from stormcell.sandbox import admission
 from stormcell.sandbox.hostclock import ProcessRef
 from stormcell.sandbox.record import Record
 from stormcell.spec.errors import (
@@ -242,7 +243,10 @@ def test_a_create_that_fails_leaves_nothing(home, template, monkeypatch, tmp_pat
     assert names(home) == there
     assert not [entry for entry in set(Path("/proc").iterdir()) - before if _is_of(home, entry)]
 
-    monkeypatch.setattr(making, "RESUME_S", 0.0)
+    async def unanswered(*_: object, **__: object) -> None:
+        raise OutcomeUnknown("no answer")
+
+    monkeypatch.setattr(Channel, "resume", unanswered)
     with pytest.raises(SandboxError):
         Sandbox.create(template)
     assert names(home) == there
