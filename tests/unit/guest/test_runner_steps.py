@@ -144,8 +144,9 @@ def test_recovery_is_waited_for(world: World) -> None:
     plan = world.plan(APPLY, UNDO, heal, recover(), probes={"well": well})
     (recovered,) = of(perform(world, plan), "recovered")
     assert recovered["holds"] is True
-    assert recovered["attempts"] > 2
-    assert 0.4 < recovered["began_s"] < recovered["seconds"] < 20
+    assert recovered["attempts"] >= 2
+    assert 0 < recovered["began_s"] < recovered["seconds"] < 20
+    assert recovered["seconds"] > 0.4
 
 
 def test_recovery_has_a_limit(world: World) -> None:
