@@ -1,7 +1,6 @@
 """A state of our own over the user's cache, so that gc meets nothing of the user's."""
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 
 from stormcell.sandbox.templates import resolve
 from stormcell.spec.home import Home
+from tests.homes import remove_home
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,5 +32,5 @@ def home(built, tmp_path_factory) -> Iterator[Path]:
     yield root
     sandboxes = root / "state" / "sandboxes"
     left = sorted(sandboxes.iterdir()) if sandboxes.exists() else []
-    shutil.rmtree(root)
+    remove_home(root)
     assert left == []

@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from stormcell.machine.process import identity_of
 from stormcell.spec.home import Home
+from tests.homes import remove_home
 
 pytestmark = pytest.mark.e2e
 
@@ -44,7 +44,7 @@ def home(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STORMCELL_HOME", str(root))
         yield Home.current()
-    shutil.rmtree(root)
+    remove_home(root)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Tests in real microVMs of the shipped template `base`."""
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from stormcell.sandbox.templates import resolve
 from stormcell.spec.home import Home
 from stormcell.template.model import Template
+from tests.homes import remove_home
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,5 +35,5 @@ def own_home(template, tmp_path_factory) -> Iterator[Home]:
         yield Home.current()
     sandboxes = root / "state" / "sandboxes"
     left = sorted(sandboxes.iterdir()) if sandboxes.exists() else []
-    shutil.rmtree(root)
+    remove_home(root)
     assert left == []

@@ -1,6 +1,5 @@
 """Sandboxes of the shipped template `base`, in a home of their own over the user's cache."""
 
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ import pytest
 
 from stormcell import Sandbox
 from stormcell.spec.home import Home
+from tests.homes import remove_home
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +19,7 @@ def own_home(template, tmp_path_factory) -> Iterator[Path]:
     yield root
     sandboxes = root / "state" / "sandboxes"
     left = sorted(sandboxes.iterdir()) if sandboxes.exists() else []
-    shutil.rmtree(root)  # the reaper leaves with it
+    remove_home(root)  # the reaper leaves with it
     assert left == []
 
 
