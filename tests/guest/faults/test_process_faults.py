@@ -10,15 +10,18 @@ from tests.guest.faults.resource_loads import (
     GROUP,
     IDLER,
     KEEP,
+    NAME,
     SPINNER,
     TICKER,
     join,
+    joined,
     named,
     python,
+    there,
     trying,
     when_there,
 )
-from tests.guest.faults.resource_watch import goes_on
+from tests.guest.faults.resource_watch import goes_on, grows
 from tests.guest.faults.test_cpu_faults import nothing_of_ours
 
 SERVER = named(
@@ -42,6 +45,7 @@ def test_a_stopped_server_takes_connections_and_does_not_answer(bench, spec):
     trial = bench.attempt(
         {"kind": "process.stop", **spec},
         loads=[f"{join()} {SERVER}", TICKER],
+        ready=f"ss -Hltn 'sport = :7002' | grep -q . && {there('neighbour')}",
         under=[ASK, STATES, goes_on("neighbour")],
     )
     trial.proven()
@@ -57,7 +61,12 @@ def test_a_stopped_server_takes_connections_and_does_not_answer(bench, spec):
 def test_who_was_stopped_before_stays_stopped(bench):
     halted = named("halted", "import os; os.kill(os.getpid(), 19)")
     state = "cut -d')' -f2 /proc/$(pgrep -x halted)/stat | cut -d' ' -f2"
-    trial = bench.attempt({"kind": "process.stop", "name": "halted"}, loads=[f"({halted}) & sleep 3600"], under=[state])
+    trial = bench.attempt(
+        {"kind": "process.stop", "name": "halted"},
+        loads=[f"({halted}) & sleep 3600"],
+        ready=f"{there('halted')} && [ $({state}) = T ]",
+        under=[state],
+    )
     assert trial.receipt.in_force
     assert trial.acted == 0
     assert trial.receipt.clean
@@ -69,6 +78,7 @@ def test_a_frozen_service_uses_no_time_and_goes_on(bench):
     trial = bench.attempt(
         {"kind": "process.stop", "service": "victim", "how": "freeze"},
         loads=[SPINNER],
+        ready=joined(),
         under=[f"{used}; sleep 0.7; {used}"],
     )
     trial.proven()
@@ -79,19 +89,21 @@ def test_a_frozen_service_uses_no_time_and_goes_on(bench):
 
 
 def test_every_signal_that_a_handler_saw_was_counted(bench):
+    # a byte is written within each delivery: Python itself calls a function once for signals that come close together
     text = (
-        f"{KEEP}import signal, time\nseen = 0\n"
-        'def on(*_):\n  global seen; seen += 1; keep("/run/seen", seen)\n'
-        "signal.signal(signal.SIGUSR1, on)\nwhile 1: time.sleep(5)"
+        'import os, signal, time\nseen = os.open("/run/seen", os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NONBLOCK)\n'
+        "signal.set_wakeup_fd(seen, warn_on_full_buffer=False)\nsignal.signal(signal.SIGUSR1, lambda *_: None)\n"
+        f"{NAME.format('counter')}\nwhile 1: time.sleep(5)"
     )
-    settled = 'until [ "$now" ] && [ "$now" = "$was" ]; do was=$now; sleep 1.5; now=$(cat /run/seen); done'
+    settled = 'until [ "$now" ] && [ "$now" = "$was" ]; do was=$now; sleep 1.5; now=$(stat -c %s /run/seen); done'
     trial = bench.attempt(
         {"kind": "process.signal", "name": "counter", "signal": "USR1", "rate": "20/s", "count": 12},
-        loads=[named("counter", text), DEAF],
-        under=[f"{settled}; cat /run/seen; grep SigIgn /proc/$(pgrep -x deaf)/status"],
+        loads=[f"exec python3 -c '{text}'", DEAF],
+        ready=there("counter", "deaf"),
+        under=["sleep 0.6", settled, "stat -c %s /run/seen; grep SigIgn /proc/$(pgrep -x deaf)/status"],
     )
     trial.proven()
-    seen = int(re.match(r"\d+", trial.said[0])[0])  # type: ignore[index]
+    seen = int(trial.said[2].split()[0])
     assert 0 < seen <= 12
     assert trial.acted == seen
     assert not any("deaf" in note for note in trial.receipt.notes)
@@ -109,6 +121,7 @@ def test_a_service_without_pids_cannot_fork_and_others_can(bench):
     trial = bench.attempt(
         {"kind": "process.pids", "service": "victim", "leave": 0},
         loads=[python(text)],
+        ready=joined(),
         under=[
             f"rm -f /run/refused; {when_there('/run/refused')}",
             "(true) && echo forked",
@@ -128,12 +141,13 @@ def test_no_descriptor_is_left_for_the_target_and_its_children(bench):
         "  if refused and not child: child = os.fork() or time.sleep(999)\n"
         '  open("/run/opened", "w").write(f"{len(opened)} {refused}") if 0 else None\n  time.sleep(0.02)'
     )
+    files = "ls /proc/$(pgrep -x other)/fd | wc -l"
     limits = "for p in $(pgrep -x opener); do grep 'open files' /proc/$p/limits | tr -s ' ' | cut -d' ' -f4,5; done"
     trial = bench.attempt(
         {"kind": "process.descriptors", "name": "opener", "leave": 3},
         loads=[named("opener", text), trying("other", 'open("/dev/null")'), "sleep 3600"],
-        under=[f"sleep 0.8; {limits}", "ls /proc/$(pgrep -x other)/fd | wc -l"],
-        settle=0.5,
+        ready=there("opener", "other"),
+        under=[f"until [ $(pgrep -cx opener) = 2 ]; do sleep 0.1; done; {limits}", grows(f"$({files})", 20)],
     )
     trial.proven()
     held = trial.said[0].split()
@@ -150,6 +164,7 @@ def test_the_guest_has_no_descriptor_left_but_root_has(bench):
     trial = bench.attempt(
         {"kind": "process.descriptors"},
         loads=[trying("opener", 'open("/dev/null")', 65534)],
+        ready=there("opener"),
         under=["sleep 0.4", nobody, "cat /etc/hostname > /dev/null && echo fine"],
     )
     trial.proven()
@@ -160,32 +175,33 @@ def test_the_guest_has_no_descriptor_left_but_root_has(bench):
 
 def test_a_user_gets_no_more_threads_and_another_user_does(bench):
     thread = "threading.Thread(target=time.sleep, args=(900,), daemon=True).start()"
-    count = "for p in threader other; do ls /proc/$(pgrep -x $p)/task | wc -l; done"
+    count = "$(ls /proc/$(pgrep -x {})/task | wc -l)"
+    look = f"{grows(count.format('other'), 10)}; echo {count.format('threader')}"
     trial = bench.attempt(
         {"kind": "process.threads", "name": "threader", "leave": 2},
         loads=[trying("threader", thread, 65534), trying("other", thread, 12345)],
-        under=[f"sleep 0.2; {count}; sleep 0.5; {count}"],
-        settle=0.5,
+        ready=there("threader", "other"),
+        under=[look, look],
     )
     trial.proven()
-    held, free, still, more = map(int, trial.said[0].split())
-    assert held == still
-    assert more > free + 3
+    (_, held), (_, still) = (said.split() for said in trial.said)
+    assert held == still, "while the other one got more and more"
     nothing_of_ours(bench)
 
 
 def test_a_pile_of_zombies_counts_against_the_target(bench):
     bench.run(f"mkdir -p {GROUP}")
-    zombies = "ps -e -o stat= | grep -c ^Z; true"
-    before = int(bench.run(zombies))
+    everywhere = "ps -e -o stat= | grep -c ^Z || true"
+    before = int(bench.run(everywhere))
+    zombies = "ps --ppid $(pgrep -xo sc-zombies) -o stat= | grep -c ^Z"
     trial = bench.attempt(
         {"kind": "process.zombies", "service": "victim", "count": 150}, under=[f"{zombies}; cat {GROUP}/pids.current"]
     )
     trial.proven()
     seen, current = map(int, trial.said[0].split())
-    assert seen - before == 150
+    assert seen == 150
     assert current == 151
-    assert int(bench.run(f"{zombies}")) == before
+    bench.run(f"while [ $({everywhere}) -gt {before} ]; do sleep 0.1; done")
     nothing_of_ours(bench)
 
 
@@ -204,7 +220,8 @@ def test_a_pile_of_zombies_counts_against_the_target(bench):
     ],
 )
 def test_what_cannot_be_done_is_refused_with_its_reason(bench, spec, why):
-    trial = bench.attempt(spec, loads=[IDLER] if spec.get("name") == "idler" else [], under=["true"])
+    load = {"loads": [IDLER], "ready": there("idler")} if spec.get("name") == "idler" else {}
+    trial = bench.attempt(spec, **load, under=["true"])
     assert trial.receipt.apply_ok is not True
     assert why in trial.stop
     nothing_of_ours(bench)
@@ -231,8 +248,14 @@ LIVES = f"{join()} while :; do setpriv --reuid=nobody sleep 1001; sleep 0.1; don
 def test_a_run_is_no_target_of_its_own_fault(bench):
     """Turn by turn all processes of nobody are killed: but not the probe that looks meanwhile, nor the load."""
     spec = {"kind": "process.kill", "user": "nobody"}
-    schedule = {"pulse": {"on": "100ms", "off": "500ms", "times": 2}}
-    trial = bench.watched({**spec, "schedule": schedule}, ["sleep", "5"], user="nobody", loads=[LOAD, LIVES])
+    schedule = {"pulse": {"on": "100ms", "off": "3s", "times": 2}}
+    trial = bench.watched(
+        {**spec, "schedule": schedule},
+        ["sleep", "5"],
+        user="nobody",
+        loads=[LOAD, LIVES],
+        ready=f"[ $(pgrep -cu nobody -x sleep) = 2 ] && {joined()}",
+    )
     trial.proven()
     seen = [json.loads(reading.outputs["victims"].out) for label, reading in trial.receipt.readings.items()
             if label.startswith("during")]  # fmt: skip
@@ -248,7 +271,7 @@ def test_a_run_is_no_target_of_its_own_fault(bench):
 
 def test_what_a_probe_runs_is_not_found_by_name_and_a_load_is(bench):
     spec = {"kind": "process.kill", "name": "sleep", "schedule": {"at": "500ms", "lasts": "100ms"}}
-    trial = bench.watched(spec, ["sleep", "4"], loads=["exec sleep 1000"])
+    trial = bench.watched(spec, ["sleep", "4"], loads=["exec sleep 1000"], ready=there("sleep"))
     trial.proven()
     assert trial.acted == 1
     (probe,) = (event for event in trial.events if event["event"] == "probe")
@@ -257,9 +280,10 @@ def test_what_a_probe_runs_is_not_found_by_name_and_a_load_is(bench):
 
 def test_a_turn_that_finds_nobody_passes_and_is_told(bench):
     schedule = {"pulse": {"on": "100ms", "off": "100ms", "times": 3}}
-    slow = f"{join()} while :; do python3 -c 'import time; time.sleep(1000)'; sleep 3; done"
+    slow = f"{join()} while :; do python3 -c 'import time; time.sleep(1000)'; sleep 5; done"
     spec = {"kind": "process.kill", "name": "python3", "schedule": schedule}
-    trial = bench.watched(spec, ["sleep", "6"], loads=[slow])
+    runs = f"cat $(sed 's,.*,/proc/&/comm,' {GROUP}/cgroup.procs) 2> /dev/null | grep -qx python3"
+    trial = bench.watched(spec, ["sleep", "3"], loads=[slow], ready=runs)
     trial.proven()
     told = [note for note in trial.receipt.notes if "passed: there is no process of name 'python3' to signal" in note]
     assert 1 <= len(told) <= 2
@@ -272,7 +296,11 @@ def test_a_turn_that_finds_nobody_passes_and_is_told(bench):
 def test_what_other_faults_put_into_the_group_is_no_target(bench):
     """A service is killed while a load burns in its group: the load burns on."""
     bench.run(f"mkdir -p {GROUP}; stormcell-guest burn load other service victim 1 20 cpu")
-    trial = bench.attempt({"kind": "process.kill", "service": "victim"}, loads=[python("import time; time.sleep(999)")])
+    trial = bench.attempt(
+        {"kind": "process.kill", "service": "victim"},
+        loads=[python("import time; time.sleep(999)")],
+        ready=joined(),
+    )
     trial.proven()
     assert trial.acted == 1
     assert bench.run("pgrep -c sc-burn; stormcell-guest burn stop other") == "1\n"
@@ -280,7 +308,8 @@ def test_what_other_faults_put_into_the_group_is_no_target(bench):
 
 
 def test_frozen_twice_is_refused_and_the_first_stays(bench):
-    bench.run(f"sh -c '{join()} exec sleep 1000' > /dev/null 2>&1 & sleep 0.3; echo 1 > {GROUP}/cgroup.freeze")
+    bench.run(f"sh -c '{join()} exec sleep 1000' > /dev/null 2>&1 & until {joined()}; do sleep 0.1; done")
+    bench.run(f"echo 1 > {GROUP}/cgroup.freeze")
     trial = bench.attempt({"kind": "process.stop", "service": "victim", "how": "freeze"})
     assert "is frozen already" in trial.stop
     assert (
