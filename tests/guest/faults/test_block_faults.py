@@ -24,6 +24,16 @@ def seconds(said: str) -> float:
     return float(re.findall(r", ([\d.e-]+) s,", said)[-1])
 
 
+def several(said: str) -> list[float]:
+    """Of several programs in one output."""
+    return [float(found) for found in re.findall(r", ([\d.e-]+) s,", said)]
+
+
+def thrice(command: str) -> str:
+    """Somebody who is left alone is so in the best of three; the host may take any of them away."""
+    return f"for n in 1 2 3; do {command}; done"
+
+
 def shown(bench):
     return json.loads(bench.run("stormcell-guest volume show"))["data"]
 
@@ -44,13 +54,21 @@ def test_a_slow_disk_keeps_a_reader_and_a_writer_waiting_and_nobody_else(bench):
     bench.run(write)
     trial = bench.attempt(
         {"kind": "block.delay", "path": "/srv/data", "read": "200ms", "write": "400ms"},
-        under=[f"{DIRECT.replace('bs=4k', 'bs=4k count=3')}", write, BYSTANDER],
+        under=[
+            thrice(DIRECT.replace("bs=4k", "bs=4k count=1 skip=$n")),
+            f"{write}; {write}",
+            thrice(BYSTANDER),
+        ],
     )
     trial.proven()
-    assert 0.55 < seconds(trial.said[0]) < 1.5
-    assert 0.39 < seconds(trial.said[1]) < 2.0
-    assert "untouched" in trial.said[2]
-    assert seconds(trial.said[2]) < 0.2
+    reads, writes, others = map(several, trial.said)
+    assert (len(reads), len(writes), len(others)) == (3, 2, 3)
+    assert min(reads) > 0.19
+    assert min(reads) < 0.35
+    assert min(writes) > 0.39
+    assert min(writes) < 0.7
+    assert trial.said[2].count("untouched") == 3
+    assert min(others) < 0.15
     assert trial.acted >= 4
     healthy(bench)
 
@@ -61,13 +79,13 @@ def test_only_the_files_own_blocks_are_slow(bench):
         {"kind": "block.delay", "path": FILE, "read": "300ms"},
         under=[
             DIRECT.replace("bs=4k", "bs=4k count=1"),
-            "dd if=/srv/data/neighbour of=/dev/null iflag=direct bs=4k 2>&1",
+            thrice("dd if=/srv/data/neighbour of=/dev/null iflag=direct bs=4k 2>&1"),
         ],
     )
     trial.proven()
     assert trial.acted == 1
     assert seconds(trial.said[0]) > 0.29
-    assert seconds(trial.said[1]) < 0.25
+    assert min(several(trial.said[1])) < 0.25
 
 
 def test_a_delay_can_be_changed_while_it_acts(bench):
@@ -76,11 +94,11 @@ def test_a_delay_can_be_changed_while_it_acts(bench):
     spec = {"kind": "block.delay", "path": FILE, "read": "50ms"}
     (command,) = faults.parse(spec).change(faults.parse({**spec, "read": "500ms"})) or ()
     one = DIRECT.replace("bs=4k", "bs=4k count=1")
-    trial = bench.attempt(spec, under=[one, " ".join(f"'{word}'" for word in command.argv), one])
+    trial = bench.attempt(spec, under=[thrice(one), " ".join(f"'{word}'" for word in command.argv), one])
     assert trial.receipt.in_force is False, "the receipt is of the first delay"
-    assert seconds(trial.said[0]) < 0.4
+    assert min(several(trial.said[0])) < 0.4
     assert seconds(trial.said[2]) > 0.49
-    assert trial.acted == 2
+    assert trial.acted == 4
     healthy(bench)
 
 
@@ -118,10 +136,10 @@ def test_a_share_of_a_device_is_what_was_asked_for(bench):
 def test_an_open_file_survives_and_what_was_lost_is_seen_after_the_undo(bench):
     """Acknowledged, flushed, gone; the descriptor that was open all the time reads the old bytes from the disk."""
     bench.run("printf old- > /srv/data/lie; sync -f /srv/data")
-    keeper = "exec 3<> /srv/data/lie; while ! [ -e /run/written ]; do sleep 0.1; done; printf new- >&3; sync -d /srv/data/lie && echo synced > /run/synced; while ! [ -e /run/undone ]; do sleep 0.1; done; head -c 4 < /proc/self/fd/3 > /run/read; sleep 1"  # noqa: E501
-    bench.run("rm -f /run/written /run/undone /run/read /run/synced")
+    keeper = "exec 3<> /srv/data/lie; touch /run/open; while ! [ -e /run/written ]; do sleep 0.1; done; printf new- >&3; sync -d /srv/data/lie && echo synced > /run/synced; while ! [ -e /run/undone ]; do sleep 0.1; done; head -c 4 < /proc/self/fd/3 > /run/read; sleep 1"  # noqa: E501
+    bench.run("rm -f /run/open /run/written /run/undone /run/read /run/synced")
     bench.put("/root/keeper.sh", keeper)
-    bench.run("setsid sh /root/keeper.sh > /dev/null 2>&1 &")
+    bench.run("setsid sh /root/keeper.sh > /dev/null 2>&1 & until [ -e /run/open ]; do sleep 0.05; done")
     trial = bench.attempt(
         {"kind": "block.drop-writes", "path": "/srv/data/lie"},
         under=["touch /run/written; while ! [ -e /run/synced ]; do sleep 0.1; done; cat /srv/data/lie /run/synced"],
@@ -137,12 +155,17 @@ def test_an_open_file_survives_and_what_was_lost_is_seen_after_the_undo(bench):
 
 
 def test_a_flaky_disk_says_in_which_interval_it_is(bench):
-    spec = {"kind": "block.flaky", "path": FILE, "up": "2s", "down": "2s"}
-    trial = bench.attempt(spec, under=[DIRECT, "sleep 2.5", DIRECT])
+    spec = {"kind": "block.flaky", "path": FILE, "up": "1s", "down": "1s"}
+    broken = f"{DIRECT.replace('bs=4k', 'bs=4k count=1')} | grep -q 'error reading'"
+    look = f"b=$(cut -d' ' -f1 /proc/uptime); {broken}; echo $? $b $(cut -d' ' -f1 /proc/uptime)"
+    seen = f"s=$r; r=$({look}); [ ${{r%% *}} = ${{s%% *}} ] || turns=$((turns + 1)); echo $r"
+    trial = bench.attempt(spec, under=[f"turns=0; r=none; while [ $turns -lt 3 ]; do {seen}; done"])
     trial.proven()
-    assert "error reading" in trial.said[0]
-    assert "error reading" not in trial.said[2]
-    assert any(note.startswith("after the act the disk was down") for note in trial.receipt.notes)
+    looks = [line.split() for line in trial.said[0].splitlines()]
+    first, second = (n for n in range(1, len(looks)) if looks[n][0] != looks[n - 1][0])
+    assert {looks[first][0], looks[second][0]} == {"0", "1"}, "broken, and not broken"
+    assert float(looks[second][2]) - float(looks[first - 1][1]) > 0.9, "so long it stays as it is"
+    assert any(note.startswith("after the act the disk was ") for note in trial.receipt.notes)
     idle = bench.attempt({**spec, "up": "60s", "first": "up"}, under=[DIRECT])
     assert (idle.receipt.in_force, idle.acted) == (True, 0)
     assert any("the disk was up" in note for note in idle.receipt.notes)

@@ -21,8 +21,9 @@ def _file(bench) -> None:
     bench.run(f"rm -rf {CONF}; umask 022; seq 1000 > {CONF}")
 
 
-def seconds(said: str) -> float:
-    return float(re.findall(r", ([\d.e-]+) s,", said)[-1])
+def seconds(said: str) -> list[float]:
+    """Of each program; the host may take the CPU away from any of them, so that the best one counts."""
+    return [float(found) for found in re.findall(r", ([\d.e-]+) s,", said)]
 
 
 def same_file(bench) -> str:
@@ -38,14 +39,15 @@ def nothing_counts(bench) -> None:
 
 
 def test_direct_writes_of_the_group_are_as_slow_as_was_asked_for_and_others_are_not(bench):
-    write = "dd if=/dev/zero of=/srv/data/{} bs=64k count=32 oflag=direct 2>&1"
+    write = "for n in 1 2; do dd if=/dev/zero of=/srv/data/{} bs=64k count=16 oflag=direct 2>&1; done"
     trial = bench.attempt(
         {"kind": "io.limit", "service": "victim", "path": "/srv/data", "write": "1MiB"},
         under=[f"{SERVICE} {write.format('mine')}", write.format("others")],
     )
     trial.proven()
-    assert 1.7 < seconds(trial.said[0]) < 3.0
-    assert seconds(trial.said[1]) < 1.0
+    mine, others = map(seconds, trial.said)
+    assert 0.7 < min(mine) < 1.5
+    assert min(others) < 0.5
     assert any(note.startswith("applies to: direct I/O") for note in trial.receipt.notes)
     assert bench.run(f"cat {GROUP}/io.max") == ""
     nothing_counts(bench)
@@ -54,10 +56,10 @@ def test_direct_writes_of_the_group_are_as_slow_as_was_asked_for_and_others_are_
 def test_reads_are_limited_in_number(bench):
     trial = bench.attempt(
         {"kind": "io.limit", "service": "victim", "path": "/srv/data/file", "read_operations": 20},
-        under=[f"{SERVICE} dd if=/srv/data/file of=/dev/null bs=4k count=40 iflag=direct 2>&1"],
+        under=[f"{SERVICE} for n in 1 2; do dd if=/srv/data/file of=/dev/null bs=4k count=20 iflag=direct 2>&1; done"],
     )
     trial.proven()
-    assert 1.7 < seconds(trial.said[0]) < 3.0
+    assert 0.7 < min(seconds(trial.said[0])) < 1.5
 
 
 def test_a_user_over_quota_gets_edquot_and_another_user_does_not(bench):
@@ -124,7 +126,10 @@ def test_a_file_system_becomes_read_only_and_writable_again(bench):
 
 def test_a_file_that_is_open_for_writing_is_named(bench):
     trial = bench.attempt(
-        {"kind": "block.readonly", "path": "/srv/data"}, loads=["exec 3>> /srv/data/log; echo x >&3; sleep 1000"]
+        {"kind": "block.readonly", "path": "/srv/data"},
+        setup=["rm -f /srv/data/log"],
+        loads=["exec 3>> /srv/data/log; echo x >&3; sleep 1000"],
+        ready="[ -s /srv/data/log ]",
     )
     assert trial.receipt.apply_ok is False
     assert re.search(r"open for writing there, by sh\[\d+\] \(/srv/data/log\)", trial.stop)
@@ -191,11 +196,11 @@ def test_a_truncated_file_is_short_and_comes_back_whole(bench):
 def test_a_stale_lock_refuses_and_makes_wait(bench, how, call):
     try_once = f"python3 -c '{LOCK.format(call, ' | fcntl.LOCK_NB')}'"
     other = f"python3 -c '{LOCK.format({'flock': 'lockf', 'lockf': 'flock'}[call], ' | fcntl.LOCK_NB')}' && echo free"
-    wait = f"timeout 1 python3 -c '{LOCK.format(call, '')}'; echo $?"
+    wait = f"python3 -c 'import signal; signal.alarm(1); {LOCK.format(call, '')}'; echo $?"
     trial = bench.attempt({"kind": "file.lock", "path": CONF, "how": how}, under=[try_once, wait, other])
     trial.proven()
     assert "BlockingIOError" in trial.said[0]
-    assert trial.said[1] == "124\n"
+    assert trial.said[1].startswith("142\n"), "the alarm found it waiting"
     assert trial.said[2] == "free\n"
     assert trial.acted == 2
     bench.run(try_once)

@@ -21,8 +21,9 @@ def _volume(bench) -> None:
     bench.run(f"{VOLUME}; mkdir -p {GROUP}")
 
 
-def seconds(said: str) -> float:
-    return float(re.findall(r", ([\d.e-]+) s,", said)[-1])
+def seconds(said: str) -> list[float]:
+    """Of each program; the host may take the CPU away from any of them, so that the best one counts."""
+    return [float(found) for found in re.findall(r", ([\d.e-]+) s,", said)]
 
 
 def void(trial) -> None:
@@ -33,7 +34,7 @@ def void(trial) -> None:
 
 @pytest.mark.parametrize("way", ["naive", "ours"])
 def test_20_a_limit_does_not_slow_writes_that_only_fill_the_cache(bench, way):
-    write = f"{SERVICE} dd if=/dev/zero of=/srv/data/burn bs=256k count=16"
+    write = "for n in 1 2; do dd if=/dev/zero of=/srv/data/burn bs=256k count=8"
     if way == "naive":
         dev = bench.run("cat /sys/block/dm-0/dev").strip()
         written = f"sed -n 's/^{dev} .*wbytes=\\([0-9]*\\).*/\\1/p' {GROUP}/io.stat"
@@ -44,15 +45,15 @@ def test_20_a_limit_does_not_slow_writes_that_only_fill_the_cache(bench, way):
             "shows": f"grep -q '{dev} .*wbps=1048576' {GROUP}/io.max",
             "counter": f"n=$({written}); echo ${{n:-0}}",
         }
-        trial = bench.attempt(spec, under=[f"{write} 2>&1"])
-        assert seconds(trial.said[0]) < 0.5
+        trial = bench.attempt(spec, under=[f"{SERVICE} {write} conv=notrunc 2>&1; done"])
+        assert min(seconds(trial.said[0])) < 0.5
         void(trial)
         bench.run("sync -f /srv/data")
         return
     spec = {"kind": "io.limit", "service": "victim", "path": "/srv/data", "write": "1MiB"}
-    trial = bench.attempt(spec, under=[f"{write} oflag=direct 2>&1"])
+    trial = bench.attempt(spec, under=[f"{SERVICE} {write} oflag=direct 2>&1; done"])
     trial.proven()
-    assert seconds(trial.said[0]) == pytest.approx(4, rel=0.25)
+    assert min(seconds(trial.said[0])) == pytest.approx(2, rel=0.25)
     assert any(note.startswith("applies to: direct I/O") for note in trial.receipt.notes)
     (waited,) = [note for note in trial.receipt.notes if "io.pressure" in note]
     assert float(re.findall(r"for ([\d.]+) s", waited)[0]) > 2
@@ -140,11 +141,14 @@ def test_49_the_recovery_leaves_no_dead_mount_and_open_files_live(bench, way):
         trial = bench.attempt(spec, under=["true"])
         assert trial.receipt.in_force
         assert trial.receipt.clean is False, "something of it is left"
-        bench.run("kill $(cat /run/in); sleep 0.3; umount /srv/data")
+        bench.run("kill $(cat /run/in); until umount /srv/data; do sleep 0.1; done")
     else:
-        keeper = f"exec 3< {FILE}; while ! [ -e /run/healed ]; do sleep 0.1; done; md5sum <&3 > /run/kept"
+        keeper = (
+            f"exec 3< {FILE}; touch /run/open; while ! [ -e /run/healed ]; do sleep 0.1; done; md5sum <&3 > /run/kept"
+        )
         bench.put("/root/keeper.sh", keeper)
-        bench.run("rm -f /run/healed /run/kept; setsid sh /root/keeper.sh > /dev/null 2>&1 & sleep 0.5")
+        bench.run("rm -f /run/healed /run/kept /run/open; setsid sh /root/keeper.sh > /dev/null 2>&1 &")
+        bench.run("until [ -e /run/open ]; do sleep 0.1; done")
         trial = bench.attempt({"kind": "block.error", "path": FILE, "operations": "read"}, under=[DIRECT])
         trial.proven()
         kept = "touch /run/healed; while ! [ -s /run/kept ]; do sleep 0.1; done; cat /run/kept; md5sum < "
