@@ -26,14 +26,14 @@ def answer(*argv: str) -> str:
 def host_state() -> dict[str, object]:
     """What a fault in a guest must never move on the host."""
     qdiscs = json.loads(answer("tc", "-j", "qdisc", "show") or "[]")
-    boot = time.clock_gettime(time.CLOCK_BOOTTIME)
+    clock = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return {
         "qdiscs": sorted(f"{q['dev']} {q['kind']} {q['handle']}" for q in qdiscs),
         "nft": answer("nft", "list", "tables"),
         "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
         "links": sorted(p.name for p in Path("/sys/class/net").iterdir()),
         "cgroups": sorted(str(p) for p in Path("/sys/fs/cgroup").glob("*/*") if "stormcell" in p.name),
-        "clock": round((time.time() - boot) / 5),
+        "clock": round(clock / 5),
         "fillers": [str(p) for folder in ("/", "/var", "/tmp") for p in Path(folder).glob(".stormcell-*")],
     }
 
@@ -41,9 +41,14 @@ def host_state() -> dict[str, object]:
 @pytest.fixture(scope="module", autouse=True)
 def host_is_untouched() -> Iterator[None]:
     before = host_state()
+    before_clock = int(str(before.pop("clock")))
     yield
-    after = host_state()
-    before_clock, after_clock = int(str(before.pop("clock"))), int(str(after.pop("clock")))
+    for _ in range(20):
+        after = host_state()
+        after_clock = int(str(after.pop("clock")))
+        if after == before:
+            break
+        time.sleep(1)  # what others do on this machine comes and goes, what a fault has left stays
     assert after == before
     assert abs(after_clock - before_clock) <= 1
 

@@ -123,7 +123,7 @@ def test_39_no_ttl_locks_everybody_out(way: str, outcome_of: Any, injection: Inj
         assert verdict_of(outcome_of(fault, probe)) == ("failed", "not_recovered")
     else:
         loss = {"kind": "net.loss", "device": ["eth0", "lo"], "loss": "100%"}
-        pid = injection.begin(loss, hold="3s", ttl="15s")
+        pid = injection.begin(loss, hold="12s", ttl="15s")
         injection.run(f"kill -STOP {pid}")  # it will not undo anything
         assert not injection.until("ping -c 1 -W 1 127.0.0.1 >/dev/null", 0.1)
         assert injection.until("ping -c 1 -W 1 127.0.0.1 >/dev/null && ping -c 1 -W 1 10.0.2.2 >/dev/null")

@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.guest.faults.recording import ACTED, IDLE, NOT_IN_FORCE, SPINNER
-from tests.guest.faults.resource_loads import GROUP, named, named_spinner
+from tests.guest.faults.resource_loads import GROUP, joined, named, named_spinner
 
 TWO_CPUS = str(Path(__file__).parents[1] / "two_cpus.yaml")
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
     "cpu.limit": (
         {"kind": "cpu.limit", "service": "victim", "percent": "20%"},
-        {"loads": [SPINNER], "under": ["sleep 2"]}, ACTED),
+        {"loads": [SPINNER], "ready": joined(), "under": ["sleep 2"]}, ACTED),
     "cpu.limit.idle": ({"kind": "cpu.limit", "service": "victim", "percent": "20%"}, {"under": ["sleep 0.1"]}, IDLE),
     "cpu.limit.name": (
         {"kind": "cpu.limit", "name": "spinner", "percent": "30%", "of": "cpu"},
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
          "under": [f"sleep 0.3; echo 1 > {GROUP}/stormcell-fault/cgroup.kill; sleep 0.2"]}, (False, True, True)),
     "cpu.steal": (
         {"kind": "cpu.steal", "service": "victim", "percent": "60%"},
-        {"loads": [SPINNER], "under": ["sleep 1.5"]}, ACTED),
+        {"loads": [SPINNER], "ready": joined(), "under": ["sleep 1.5"]}, ACTED),
     "cpu.steal.name": (
         {"kind": "cpu.steal", "name": "spinner", "percent": "30%", "period": "50ms"},
         {"loads": [named_spinner("spinner")], "under": ["sleep 1"]}, ACTED),
@@ -43,7 +43,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"kind": "cpu.steal", "name": "idler", "percent": "20%"},
         {"loads": [named("idler", "import time; time.sleep(1000)")], "under": ["sleep 0.5"]}, IDLE),
     "cpu.slow": (
-        {"kind": "cpu.slow", "service": "victim", "speed": "40%"}, {"loads": [SPINNER], "under": ["sleep 1"]}, ACTED),
+        {"kind": "cpu.slow", "service": "victim", "speed": "40%"},
+        {"loads": [SPINNER], "ready": joined(), "under": ["sleep 1"]}, ACTED),
     "cpu.slow.idle": ({"kind": "cpu.slow", "service": "victim", "speed": "5%"}, {"under": ["sleep 0.1"]}, IDLE),
     "cpu.online": ({"kind": "cpu.online", "leave": 1}, {"under": ["nproc; sleep 0.1"]}, ACTED),
     "cpu.online.back": (

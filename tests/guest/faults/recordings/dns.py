@@ -7,7 +7,7 @@ from tests.guest.faults.recording import ACTED, IDLE, NOT_IN_FORCE
 OWN = "python3 /root/dns_tool.py"
 LOCAL = ["printf 'nameserver 127.0.0.53\noptions timeout:1 attempts:1\n' > /etc/resolv.conf"]
 SERVER = [f"{OWN} serve 127.0.0.53"]
-AROUND = {"setup": LOCAL, "loads": SERVER, "settle": 2.0}
+AROUND = {"setup": LOCAL, "loads": SERVER, "ready": "ss -Hlun 'sport = :53' | grep -q 127.0.0.53"}
 BOTH = [f"{OWN} lookup a.test", f"{OWN} lookup b.test"]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {

@@ -6,6 +6,7 @@ from tests.guest.faults.recording import ACTED, GROUP, IDLE
 
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
 SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
+STARTED = f"grep -qx python3 /proc/$(cat {GROUP}/cgroup.procs)/comm 2> /dev/null"
 TOOL = "python3 /root/syscall_tool.py"
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
@@ -29,10 +30,10 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"setup": SETUP, "under": [f"{JOIN} {TOOL} timed read /srv/x 6"]}, IDLE),
     "file.short": (
         {"kind": "file.short", "cgroup": GROUP, "path": "/srv/x", "share": "40%", "rate": "90%"},
-        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"],
+        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"], "ready": STARTED,
          "under": ["touch /srv/go; sleep 2; rm /srv/go"]}, ACTED),
     "file.short.idle": (
         {"kind": "file.short", "cgroup": GROUP, "path": "/srv/y", "operation": "write"},
-        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"],
+        {"setup": SETUP, "loads": [f"{JOIN} exec {TOOL} later /srv/go portions /srv/x 10"], "ready": STARTED,
          "under": ["touch /srv/go; sleep 2; rm /srv/go"]}, IDLE),
 }  # fmt: skip

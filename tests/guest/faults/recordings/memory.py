@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.guest.faults.recording import ACTED, EATER, IDLE, NOT_IN_FORCE
-from tests.guest.faults.resource_loads import GROUP, SIZED, named, python
+from tests.guest.faults.resource_loads import GROUP, SIZED, named, python, sized, there
 
 EATS = "b=[]\nimport time\nwhile len(b) < 48: b.append(bytearray(1<<20)); time.sleep(0.02)\ntime.sleep(100)"
 MAKE = f"mkdir -p {GROUP}"
@@ -52,7 +52,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"setup": [ZRAM], "under": ["swapon -p 5 /dev/zram0"]}, NOT_IN_FORCE),
     "memory.oom": (
         {"kind": "memory.oom", "service": "victim"},
-        {"loads": [python(SIZED.format(20))], "under": ["sleep 0.1"]}, ACTED),
+        {"loads": [python(sized("sized", 20))], "ready": there("sized"), "under": ["sleep 0.1"]}, ACTED),
     "memory.oom.stressor": (
         {"kind": "memory.oom", "name": "sized", "victim": "stressor", "room": "8MiB"},
         {"loads": [python(NAMED_SIZED)], "under": ["sleep 0.1"]}, ACTED),

@@ -7,6 +7,7 @@ from tests.guest.faults.recording import ACTED, IDLE, LO, NOT_IN_FORCE, RUN, SER
 ICMP = {"device": "lo", "protocol": "icmp"}
 UDP = {**LO, "protocol": "udp"}
 PINGS = "ping -c 30 -i 0.02 -W 1 -q 127.0.0.1"
+TALKS = "ss -Htn state established 'dport = :9000' | grep -q ."
 TALKER = f"{RUN} keep_open 127.0.0.1 9000 20"
 DATAGRAMS = f"{RUN} datagrams 127.0.0.1 9000 10 1"
 
@@ -76,8 +77,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
     "net.drop.flushed": ({"kind": "net.drop", **LO}, {"under": [V4, "nft flush ruleset"]}, NOT_IN_FORCE),
     "net.down": ({"kind": "net.down"}, {"under": ["ping -c 1 -W 1 10.0.2.2; ping -6 -c 1 -W 1 fec0::2"]}, ACTED),
     "net.down.idle": ({"kind": "net.down", "device": "eth0"}, {"under": ["ping -c 1 -W 1 127.0.0.1"]}, IDLE),
-    "net.cut": ({"kind": "net.cut", "remote_port": 9000}, {"loads": [SERVER, TALKER], "settle": 5.0}, ACTED),
-    "net.cut.idle": ({"kind": "net.cut", "local_port": 9}, {"loads": [SERVER, TALKER], "settle": 2.0}, IDLE),
+    "net.cut": ({"kind": "net.cut", "remote_port": 9000}, {"loads": [SERVER, TALKER], "ready": TALKS}, ACTED),
+    "net.cut.idle": ({"kind": "net.cut", "local_port": 9}, {"loads": [SERVER, TALKER], "ready": TALKS}, IDLE),
     "net.drop.new": (
         {"kind": "net.drop", "device": "lo", "remote_port": 9000, "connections": "new",
          "address": ["127.0.0.1", "::1"]}, {"loads": [SERVER], "under": [V4]}, ACTED),

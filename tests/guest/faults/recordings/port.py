@@ -6,7 +6,7 @@ from tests.guest.faults.recording import ACTED, IDLE, NOT_IN_FORCE, SERVER
 
 OWN = "python3 /root/port_tool.py"
 CONNECT = [f"{OWN} connects 127.0.0.1 9000 7", f"{OWN} datagrams ::1 9000 3", f"{OWN} binds 0 2"]
-SINK = {"loads": [f"{OWN} sink 9100 16"], "settle": 2.0}
+SINK = {"loads": [f"{OWN} sink 9100 16"], "ready": "ss -Hltn 'sport = :9100' | grep -q ."}
 NOBODY = ["ping -c 1 -q 127.0.0.1"]
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {

@@ -3,13 +3,27 @@
 from typing import Any
 
 from tests.guest.faults.recording import ACTED, IDLE, NOT_IN_FORCE
-from tests.guest.faults.resource_loads import DEAF, FORKER, GROUP, HANDLER, IDLER, OPENER, SPINNER, join, named, trying
+from tests.guest.faults.resource_loads import (
+    DEAF,
+    FORKER,
+    GROUP,
+    HANDLER,
+    IDLER,
+    OPENER,
+    SPINNER,
+    join,
+    joined,
+    named,
+    there,
+    trying,
+)
 
 THREAD = "threading.Thread(target=time.sleep, args=(900,), daemon=True).start()"
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
     "process.kill": (
-        {"kind": "process.kill", "name": "sleep"}, {"loads": ["sleep 1000 & sleep 1001 & wait"]}, ACTED),
+        {"kind": "process.kill", "name": "sleep"},
+        {"loads": ["sleep 1000 & sleep 1001 & wait"], "ready": "[ $(pgrep -cx sleep) -ge 2 ]"}, ACTED),
     "process.kill.heedless": (
         {"kind": "process.kill", "name": "sleep", "signal": "TERM"},
         {"loads": ["trap '' TERM; exec sleep 1000"]}, IDLE),
@@ -17,7 +31,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"kind": "process.pids", "service": "victim", "max": 1}, {"loads": [FORKER], "under": ["sleep 0.5"]}, ACTED),
     "process.pids.idle": ({"kind": "process.pids", "service": "victim", "leave": 3}, {"under": ["sleep 0.1"]}, IDLE),
     "process.stop": (
-        {"kind": "process.stop", "service": "victim"}, {"loads": [SPINNER], "under": ["sleep 0.5"]}, ACTED),
+        {"kind": "process.stop", "service": "victim"},
+        {"loads": [SPINNER], "ready": joined(), "under": ["sleep 0.5"]}, ACTED),
     "process.stop.frozen": (
         {"kind": "process.stop", "service": "victim", "how": "freeze"},
         {"loads": [SPINNER], "under": ["sleep 0.5"]}, ACTED),
@@ -30,13 +45,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"kind": "process.stop", "name": "idler"}, {"loads": [IDLER], "under": ["pkill -CONT idler"]}, NOT_IN_FORCE),
     "process.signal": (
         {"kind": "process.signal", "name": "handler", "signal": "USR1", "rate": "50/s", "count": 30},
-        {"loads": [HANDLER], "under": ["sleep 1"]}, ACTED),
+        {"loads": [HANDLER], "ready": there("handler"), "under": ["sleep 1"]}, ACTED),
     "process.signal.ignored": (
         {"kind": "process.signal", "name": "deaf", "signal": "USR1", "rate": "50/s"},
         {"loads": [DEAF], "under": ["sleep 0.3"]}, IDLE),
     "process.descriptors": (
         {"kind": "process.descriptors", "name": "opener", "leave": 5},
-        {"loads": [OPENER], "under": ["sleep 0.6"]}, ACTED),
+        {"loads": [OPENER], "ready": there("opener"), "under": ["sleep 0.6"]}, ACTED),
     "process.descriptors.idle": (
         {"kind": "process.descriptors", "name": "idler"}, {"loads": [IDLER], "under": ["sleep 0.1"]}, IDLE),
     "process.descriptors.guest": (
@@ -44,7 +59,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]]
         {"loads": [trying("opener", "open(\"/dev/null\")", 65534)], "under": ["sleep 0.6"]}, ACTED),
     "process.threads": (
         {"kind": "process.threads", "user": "nobody", "leave": 2},
-        {"loads": [f"{join()} {trying('threader', THREAD, 65534)}"], "under": ["sleep 0.6"]}, ACTED),
+        {"loads": [f"{join()} {trying('threader', THREAD, 65534)}"], "ready": "pgrep -u nobody -x threader",
+         "under": ["sleep 0.6"]}, ACTED),
     "process.threads.idle": (
         {"kind": "process.threads", "name": "idler"},
         {"loads": [named("idler", "import os, time\nos.setuid(65534)\ntime.sleep(1000)")],

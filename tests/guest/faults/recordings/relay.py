@@ -8,7 +8,7 @@ OWN = "python3 /root/relay_tool.py"
 AROUND = {
     "setup": [f"{OWN} make /root/tls svc.test; cp /root/tls/ca.pem /root/bundle.pem"],
     "loads": [f"{OWN} serve 8080 8443 /root/tls/svc.test.pem"],
-    "settle": 2.5,
+    "ready": "ss -Hltn 'sport = :8080' | grep -q . && ss -Hltn 'sport = :8443' | grep -q .",
 }
 HTTP = [f"{OWN} get 127.0.0.1 8080 500", f"{OWN} get ::1 8080 500"]
 TLS = [f"{OWN} get ::1 8443 5 1 /root/bundle.pem svc.test 2"]
