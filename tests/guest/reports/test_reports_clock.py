@@ -122,8 +122,8 @@ def test_14_a_monotonic_offset_is_for_a_new_process_tree_and_says_so(guest, way)
     else:
         enter = "stormcell-guest timens run fault"
         spec = {"kind": "clock.namespace", "monotonic": "100000s"}
-        inside = f"{enter} sleep 59 > /dev/null 2>&1 & until pgrep -x sleep > /dev/null; do sleep 0.1; done"
-        trial = guest.attempt(spec, under=[f"{inside}; {enter} {MONO}; {MONO}"])
+        stay = f"{enter} sleep 59 > /dev/null 2>&1 & until pgrep -x sleep > /dev/null; do sleep 0.1; done"
+        trial = guest.attempt(spec, under=[f"{stay}; {enter} {MONO}; {MONO}"])
         trial.proven()
         first, second = ([float(word) for word in line.split()] for line in trial.said[0].splitlines())
         assert first[0] - second[0] == pytest.approx(100_000, abs=30)
