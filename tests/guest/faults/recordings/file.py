@@ -6,7 +6,7 @@ from tests.guest.faults.recording import ACTED, GROUP, IDLE
 
 JOIN = f"mkdir -p {GROUP}; echo $$ > {GROUP}/cgroup.procs;"
 SETUP = [f"mkdir -p {GROUP}; echo hello > /srv/x; echo hello > /srv/y"]
-STARTED = f"grep -qx python3 /proc/$(cat {GROUP}/cgroup.procs)/comm 2> /dev/null"
+STARTED = "grep -q portions $(pgrep -x python3 | sed 's,.*,/proc/&/cmdline,') 2> /dev/null"
 TOOL = "python3 /root/syscall_tool.py"
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[bool, bool, bool]]] = {
