@@ -1,12 +1,12 @@
 """A static program without any library: a loop of system calls, as bytes. No compiler is needed to have one.
 
 It prints {realtime, monotonic} by clock_gettime(2) and the answer of gettimeofday(2), three pairs of (s, ns or us) in
-little-endian 64-bit numbers, every 100 ms, 200 times.
+little-endian 64-bit numbers, every 100 ms, 3000 times.
 """
 
 import struct
 
-BASE, CODE, TIMES = 0x400000, 0x78, 200
+BASE, CODE, TIMES = 0x400000, 0x78, 3000
 BUFFER, PAUSE = BASE + 0x200, BASE + 0x240
 
 
