@@ -16,6 +16,10 @@ NAT = Needs(
 SYN = "tcp flags & 0x17 == 0x2"
 """Opens a connection. The kernel takes one that was open before it kept track for new, and would lead its rest away."""
 _MARK = 0x5C0D0000
+_OWN, _ZONES = "own", 0x5C00
+"""A flow is led away when it is new to the kernel, which knows one by its ends. So what the proxy sends has a zone of
+its own (nf_conntrack_zones.h): else who gets its port next would be taken for it, and pass.
+"""
 _PORTS = 61000
 _LAST = 99
 
@@ -60,7 +64,9 @@ class Redirected(Placed):
         """First the proxy, then the way to it; undone in the other order."""
         spared = f"meta mark {self.mark:#x}-{_MARK + _LAST:#x} return"
         passes = [(name, spared) for name, _ in self.chains()]
-        made = _nft.script("inet", self.table, self.chains(), passes, self.rules())
+        passes.append((_OWN, f"meta mark {self.mark:#x} ct original zone set {_ZONES + self.number}"))
+        chains = (*self.chains(), (_OWN, "type filter hook output priority -300;"))
+        made = _nft.script("inet", self.table, chains, passes, self.rules())
         place = (self.id, str(self.proxy_port))
         return Act(
             apply=(

@@ -67,6 +67,18 @@ def test_wrong_addresses_by_family(local):
     assert told(local.run(lookup("db.test")))[0] == TRUTH
 
 
+def test_a_query_from_a_port_that_the_proxy_had_used_is_led_away_too(local):
+    """What the proxy passes on leaves a flow in the kernel's table; who gets its port next is no part of that."""
+    few, many = "40000 40019", local.run("cat /proc/sys/net/ipv4/ip_local_port_range").strip()
+    limit = "echo {} > /proc/sys/net/ipv4/ip_local_port_range"
+    under = [limit.format(few), f"{OWN} many 127.0.0.53 b.test 40", f"{OWN} many 127.0.0.53 a.test 40"]
+    trial = local.attempt({"kind": "dns.fail", "names": "a.test"}, under=[*under, limit.format(many)])
+    answers = [[told(line)[0] for line in said.splitlines()] for said in trial.said[1:3]]
+    assert answers == [["0 198.51.100.7"] * 40, ["3"] * 40]
+    trial.proven()
+    assert trial.acted == 40
+
+
 def test_late_answers_are_late_by_the_delay_and_the_others_are_not(local):
     under = [lookup("b.test"), lookup("late.test"), ask("::1", "late.test", "A", "tcp"), lookup("c.test")]
     trial = local.attempt({"kind": "dns.slow", "names": "*.test", "delay": "20ms", "share": "100%"}, under=under[:1])
