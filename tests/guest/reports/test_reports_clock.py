@@ -15,6 +15,7 @@ from stormcell import faults
 from stormcell.sandbox.api import AsyncSandbox
 from tests.guest.faults.fault_trial import attempt
 from tests.guest.faults.resource_loads import there
+from tests.guest.faults.resource_watch import grows
 from tests.guest.faults.test_clock_faults import DAEMON
 from tests.guest.reports.static_clock import program, told
 
@@ -23,7 +24,7 @@ SHIFTED = "env PYTHONPATH=/root/shim python3"
 SEEN = "-c 'import time; print(time.time(), time.clock_gettime(time.CLOCK_REALTIME))'"
 STATIC = "/root/static_clock > /tmp/static_clock.out"
 ROWS = "$(stat -c %s /tmp/static_clock.out 2> /dev/null || echo 0)"
-MORE_ROWS = f"n={ROWS}; until [ {ROWS} -gt $((n + 300)) ]; do sleep 0.1; done"
+MORE_ROWS = f"{grows(ROWS, 300)} > /dev/null"
 """Six or more: before the act, under it, and after the undo."""
 BACK = {"kind": "clock.jump", "by": "-1h"}
 OFFSET = 'python3 -c "import time; print(int((time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)) / 600))"'

@@ -67,7 +67,7 @@ def compare(was: bytes | None, digest: str, now: bytes) -> Comparison:
     """`was` is the recorded log, None when it did not come along; `digest` its sha256 (hex), empty when nobody lived to
     write it.
     """
-    damaged = bool(digest) and was is not None and _sha256(was) != digest
+    damaged = was is not None and altered(was, digest)
     if digest and (was is None or damaged):
         same = _sha256(now) == digest
         return Comparison(None if same else Difference(None, None, None), damaged=damaged)
@@ -76,6 +76,11 @@ def compare(was: bytes | None, digest: str, now: bytes) -> Comparison:
     if found is None:
         return Comparison()
     return Comparison(found, cut_off=cut_off(was, now), lost=cut_off(now, was))
+
+
+def altered(log: bytes, digest: str) -> bool:
+    """Whether it is another log than the one of that sha256 (hex); of a run without one nobody can say."""
+    return bool(digest) and _sha256(log) != digest
 
 
 def cut_off(log: bytes, other: bytes) -> int | None:

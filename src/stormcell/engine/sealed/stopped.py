@@ -12,7 +12,7 @@ from stormcell.engine.conductor import OnEvent
 from stormcell.engine.sealed import bundle
 from stormcell.engine.sealed.begin import aside, begun_at
 from stormcell.engine.sealed.bundle import Drive, Sealed
-from stormcell.engine.sealed.compare import Difference, cut_off, first_difference
+from stormcell.engine.sealed.compare import Difference, altered, cut_off, first_difference
 from stormcell.engine.sealed.conduct import Start
 from stormcell.engine.sealed.instant import Instant
 from stormcell.engine.sealed.places import Place, called, events_in, until
@@ -131,10 +131,9 @@ def _log(folder: Path, digest: str) -> bytes:
     log = bundle.read_log(folder)
     if log is None:
         raise SpecError("the run has no events", where=str(path), rule=RULE, remedy=REMEDY)
-    if digest and bundle.digest_of(path) != digest:
-        why = "it is not the log that its digest was made of"
-        raise SpecError(f"{bundle.EVENTS} is damaged ({why})", where=str(path), rule=RULE, remedy=REMEDY)
     try:
+        if altered(log, digest):
+            raise ValueError("it is not the log that its digest was made of")
         events_in(log)
     except ValueError as error:
         raise SpecError(f"{bundle.EVENTS} is damaged ({error})", where=str(path), rule=RULE, remedy=REMEDY) from error
